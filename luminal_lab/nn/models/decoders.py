@@ -53,14 +53,15 @@ _HARMLESS = (
     "decoder_start_token_id dropout dtype emb_pdrop embd_pdrop embed_dropout "
     "embedding_dropout eod_token_id eos_token_id gradient_checkpointing hidden_dropout "
     "id2label init_device init_std initializer_range input_jitter_noise is_decoder "
-    "is_encoder_decoder label2id layerdrop model_max_length model_type n_ctx "
-    "output_attentions output_hidden_states output_router_logits pad_token_id prefix "
+    "is_encoder_decoder label2id layerdrop max_sequence_length model_max_length model_type "
+    "n_ctx output_attentions output_hidden_states output_router_logits pad_token_id prefix "
     "pretraining_tp problem_type reorder_and_upcast_attn resid_dropout resid_pdrop "
     "residual_dropout return_dict return_dict_in_generate router_aux_loss_coef "
     "router_jitter_noise scale_attention_softmax_in_fp32 slow_but_exact summary_activation "
     "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj "
-    "task_specific_params tokenizer_class torch_dtype transformers_version unk_token_id "
-    "use_cache"
+    "task_specific_params tokenizer_class torch_dtype transformers.js_config "
+    "transformers_version unk_token_id unsloth_fixed unsloth_version use_cache "
+    "use_flash_attn"
 )
 HARMLESS: Final = frozenset(_HARMLESS.split())
 """Keys that change nothing of what is computed in use: dropout, first weights, tokens, outputs."""
@@ -166,6 +167,7 @@ def _fused(chunks: int) -> Fields:
 
 @row(llama="LlamaForCausalLM")
 def _llama(k: Keys) -> DecoderConfig:
+    k.all_only({"rope_interleaved": False, "is_llama_config": True})  # of SmolLM 2
     s, bias = sizes(k), biased(k)
     feed = gated(k, bias=k.flag("mlp_bias", default=False))
     return stack(k, s, rms(k), feed, ropes=rope(k, s), attention=bias)
@@ -295,7 +297,8 @@ def _phi3(k: Keys) -> DecoderConfig:
     feed = gated(k, fused=True)
     window = k.maybe("sliding_window")
     k.get("original_max_position_embeddings", default=None)
-    k.only("attention_bias", False)
+    k.all_only(dict.fromkeys(("attention_bias", "mlp_bias", "lm_head_bias"), False))
+    k.all_only({"full_attn_mod": 1, "interpolate_factor": 1})  # of Phi 4
     return stack(
         k, s, rms(k, 1e-5), feed, ropes=rope(k, s), window=window, attention={"fused": "qkv"}
     )
@@ -399,6 +402,7 @@ def _seed_oss(k: Keys) -> DecoderConfig:
 
 @row(apertus="ApertusForCausalLM")
 def _apertus(k: Keys) -> DecoderConfig:
+    k.all_only({"post_norm": False, "qk_norm": True})
     s, norm, bias = sizes(k), rms(k, 1e-5), biased(k)
     names = {
         "input_layernorm": "attention_layernorm",
@@ -578,8 +582,21 @@ def _cohere(
     )
 
 
+COHERE2: Final[Mapping[str, object]] = {
+    "layer_switch": 4,
+    "order_of_interleaved_layers": "local_attn_first",
+    "position_embedding_type": "rope_gptj",
+    "use_embedding_sharing": True,
+    "use_gated_activation": True,
+    "use_parallel_block": True,
+    "use_parallel_embedding": True,
+}
+"""What published files say of what is done anyway."""
+
+
 @row(cohere2="Cohere2ForCausalLM")
 def _cohere2(k: Keys) -> DecoderConfig:
+    k.all_only(COHERE2)
     s = sizes(k, 128)
     width = k.maybe("sliding_window", default=4096)
     every = k.whole("sliding_window_pattern", "_sliding_window_pattern", default=4)
@@ -624,6 +641,7 @@ def _nemotron(k: Keys) -> DecoderConfig:
 
 @row(starcoder2="Starcoder2ForCausalLM")
 def _starcoder2(k: Keys) -> DecoderConfig:
+    k.all_only({"mlp_type": "default", "norm_type": "layer_norm"})
     s, bias = sizes(k, kv_heads=2), biased(k, "use_bias", True)
     feed = plain(gated(k, "gelu_pytorch_tanh", bias["bias"]))
     window = k.maybe("sliding_window")
@@ -715,8 +733,7 @@ def _scaled(k: Keys) -> Fields:
 @row(gpt2="GPT2LMHeadModel")
 def _gpt2(k: Keys) -> DecoderConfig:
     s = sizes(k)
-    k.only("scale_attn_by_inverse_layer_idx", False)
-    k.only("add_cross_attention", False)
+    k.all_only({"scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False})
     attention = _fused(1) | _scaled(k)
     return _gpt(k, s, "gelu_new", attention, names=GPT2_NAMES, positions=0, layout="in,out")
 
@@ -817,10 +834,8 @@ def _neox(k: Keys) -> DecoderConfig:
 @row(opt="OPTForCausalLM")
 def _opt(k: Keys) -> DecoderConfig:
     s, bias = sizes(k), biased(k, "enable_bias", True)
-    k.only("do_layer_norm_before", True)
-    k.only("_remove_final_layer_norm", False)
-    k.only("layer_norm_elementwise_affine", True)
-    k.only("word_embed_proj_dim", s.width)
+    k.all_only({"do_layer_norm_before": True, "_remove_final_layer_norm": False})
+    k.all_only({"layer_norm_elementwise_affine": True, "word_embed_proj_dim": s.width})
     names = {
         "model.embed_tokens": "model.decoder.embed_tokens",
         "model.embed_positions": "model.decoder.embed_positions",
@@ -902,17 +917,13 @@ def _falcon(k: Keys) -> DecoderConfig:
 @row(mpt="MptForCausalLM")
 def _mpt(k: Keys) -> DecoderConfig:
     s, told = sizes(k), k.inner("attn_config") or Keys("attn_config", {})
-    k.only("expansion_ratio", 4)
-    k.only("no_bias", True)
     k.only("logit_scale")
-    k.only("norm_type", "low_precision_layernorm")
+    k.all_only({"expansion_ratio": 4, "no_bias": True, "norm_type": "low_precision_layernorm"})
     for name in ("learned_pos_emb", "init_config", "tokenizer_name", "verbose"):
         k.get(name, default=None)
     k.only("embedding_fraction", 1.0)
-    told.only("attn_type", "multihead_attention")
-    told.only("alibi", True)
-    for name in ("prefix_lm", "qk_ln", "attn_uses_sequence_id"):
-        told.only(name, False)
+    told.all_only({"attn_type": "multihead_attention", "alibi": True})
+    told.all_only(dict.fromkeys(("prefix_lm", "qk_ln", "attn_uses_sequence_id"), False))
     attention: Fields = {
         "fused": "qkv",
         "slopes": alibi(s.heads, told.above("alibi_bias_max", default=8)),

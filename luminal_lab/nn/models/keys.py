@@ -138,6 +138,11 @@ class Keys:
             spelled = " or ".join(map(_spelled, allowed)) or "null"
             raise self.wrong(name, f"only {spelled} is known here")
 
+    def all_only(self, values: Mapping[str, object]) -> None:
+        """Raise if one of some keys is there with another value than null and its allowed one."""
+        for name, value in values.items():
+            self.only(name, value)
+
     def done(self, harmless: Iterable[str]) -> None:
         """Raise if a key was not asked for and is not harmless."""
         known = {*self.asked, *harmless}

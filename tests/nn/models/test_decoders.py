@@ -43,11 +43,8 @@ def test_logits_are_those_of_transformers(torch, transformers, name):
     close(decoded(model, TOKENS, 5), wanted, TOLERANCE, "the decoding")
 
 
-COMPILED = ["Gemma2ForCausalLM", "Qwen2MoeForCausalLM", "BloomForCausalLM", "CodeGenForCausalLM"]
-
-
 @pytest.mark.needs("cc")
-@pytest.mark.share("name", COMPILED, 2)
+@pytest.mark.share("name", list(CASES), 2)
 def test_logits_on_the_cpu(torch, transformers, name):
     witness = theirs(torch, transformers, name, keys_of(name))
     wanted, model = logits_of(torch, witness, TOKENS), ours(witness)
