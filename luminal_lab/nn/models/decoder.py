@@ -34,6 +34,7 @@ from luminal_lab.nn.module import Module
 from luminal_lab.nn.norm import LayerNorm, RMSNorm
 from luminal_lab.nn.rope import RotaryEmbedding, Rotation, Scaling
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.functions import widened
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sources import Sources
 
@@ -526,10 +527,12 @@ class XIELU(Module):
     @override
     def forward(self, x: Tensor) -> Tensor:
         up, down, beta, eps = (
-            x.other("xielu", p) for p in (self.alpha_p, self.alpha_n, self.beta, self.eps)
+            widened(x.other("xielu", p)) for p in (self.alpha_p, self.alpha_n, self.beta, self.eps)
         )
-        below = (x.minimum(eps).expm1() - x) * (beta + down.softplus())
-        return (x > 0).where(up.softplus() * x * x, below) + beta * x
+        wide = widened(x)
+        below = (wide.minimum(eps).expm1() - wide) * (beta + down.softplus())
+        above = up.softplus() * wide * wide
+        return ((wide > 0).where(above, below) + beta * wide).cast(x.dtype)
 
 
 class ScaledNorm(Module):
@@ -543,11 +546,12 @@ class ScaledNorm(Module):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        eps = self.config.eps
-        x = x.rms_norm((-1,), eps) if self.config.kind == "rms" else x.layer_norm((-1,), eps)
-        if self.weight is not None:
-            x = x * (x.other("norm", self.weight) + self.config.offset)
-        return x if self.bias is None else x + self.bias
+        eps, wide = self.config.eps, widened(x)
+        is_rms = self.config.kind == "rms"
+        wide = wide.rms_norm((-1,), eps) if is_rms else wide.layer_norm((-1,), eps)
+        if self.weight is not None:  # 1 + w is no number of 16 bits, if w is small
+            wide = wide * (widened(x.other("norm", self.weight)) + self.config.offset)
+        return (wide if self.bias is None else wide + self.bias).cast(x.dtype)
 
     @override
     def options(self) -> str:

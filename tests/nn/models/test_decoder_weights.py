@@ -96,8 +96,11 @@ def test_weights_of_a_variant_are_not_taken_for_a_llama():
     assert "extra: model.layers.0.self_attn.k_proj.bias (8,) float32" in error.message
 
 
-def test_other_dtypes_stay_and_are_computed_with_in_float32():
-    config, values = from_config(LLAMA), values_of(LLAMA)
+@pytest.mark.parametrize("name", ["LlamaForCausalLM", "GemmaForCausalLM"])
+def test_other_dtypes_stay_and_are_computed_with_in_float32(name):
+    told = {**LLAMA, "architectures": [name], "head_dim": 4}
+    config, values = from_config(told), values_of(told)
+    values["model.norm.weight"] = values["model.norm.weight"] + np.linspace(0, 0.01, 8, dtype="f4")
     halves = {name: value.astype("float16") for name, value in values.items()}
     model = load_decoder(config, halves)
     assert {str(p.dtype) for p in model.parameters().values()} == {"float16"}

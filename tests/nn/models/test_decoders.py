@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.nn.models.decoders import ROWS
+from luminal_lab.nn.models.decoder_weights import load_decoder
+from luminal_lab.nn.models.decoders import ROWS, from_config
 from luminal_lab.session import Graph
 from tests.needs import need
 from tests.nn.beside import close
@@ -17,6 +18,8 @@ from tests.nn.models.published import (
     prefilled,
     steps_of,
     theirs,
+    told,
+    weights_of,
 )
 
 TOLERANCE = 1e-5
@@ -50,6 +53,20 @@ def test_logits_on_the_cpu(torch, transformers, name):
     wanted, model = logits_of(torch, witness, TOKENS), ours(witness)
     passes = ll.GenericCompiler(), ll.CPUCompiler()
     close(decoded(model, TOKENS, 7, *passes), wanted, TOLERANCE, "the decoding")
+
+
+@pytest.mark.share("name", list(CASES), 4)
+def test_weights_of_16_bits_are_computed_with_in_float32(torch, transformers, name):
+    witness = theirs(torch, transformers, name, keys_of(name))
+    with torch.no_grad():
+        for parameter in witness.parameters():
+            parameter.copy_(parameter.bfloat16().float())
+    halves = {
+        path: value.astype(ll.DType.bfloat16.numpy) for path, value in weights_of(witness).items()
+    }
+    model = load_decoder(from_config(told(witness)), halves)
+    wanted = logits_of(torch, witness, TOKENS)
+    close(prefilled(model, TOKENS), wanted, TOLERANCE, "the logits")
 
 
 @pytest.mark.parametrize("fused", [False, True])
