@@ -119,6 +119,10 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
     return strides.pop() if len(strides) == 1 else None
 
 
+RUN = 16
+"""The least neighbours that are taken for a group, if there are groups of as many."""
+
+
 def is_along(nest: Nest, term: Term, axis: str) -> bool:
     """Return whether neighbours along an axis are neighbours in memory, within groups if any."""
     size = group_of(axis, term)
@@ -136,8 +140,9 @@ def group_of(loop: str, term: Term) -> int:
     dims = [dim for part in walk_terms(term) for dim in part.places]
     found = [atom for atom in atoms(dims) if isinstance(atom, Quotient)]
     sizes = {a.d for a in found if isinstance(a.x, Symbol) and a.x.name == loop}
-    least = min((size for size in sizes if isinstance(size, int)), default=0)
-    return least if all(isinstance(size, int) and size % least == 0 for size in sizes) else 0
+    known = sorted(size for size in sizes if isinstance(size, int))
+    least = next((size for size in known if size >= RUN), min(known, default=0))
+    return 0 if any(size > least and size % least for size in known) else least
 
 
 def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:
