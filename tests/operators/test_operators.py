@@ -8,17 +8,20 @@ from tests.operators import page
 from tests.operators.reasons import ABSENT, DIFFERS
 from tests.operators.spelling import SPELLED
 from tests.operators.sweep import (
-    NoAnswerError,
+    Trial,
     compared,
     disagreement,
+    disagreements,
     outcome,
-    sample_of,
     samples,
+    small_sample,
     spelling,
     table,
 )
 
 PARTS = 64
+BATCHES = 6
+"""How many programs the samples of all names are compiled as."""
 ABSENT_NAMES = {name for names in ABSENT.values() for name in names.split()}
 
 
@@ -56,21 +59,14 @@ def test_all_samples_on_the_interpreter(torch: ModuleType, part: int) -> None:
     assert wrong == []
 
 
-@pytest.mark.share("part", range(PARTS), 3)
-def test_a_sample_of_each_name_on_the_cpu(torch: ModuleType, part: int, seed: int) -> None:
-    wrong: list[str] = []
-    for entry in list(table(torch).values())[part::PARTS]:
-        text = spelling(entry.name)
-        if text is None or entry.name in DIFFERS:
-            continue
-        sample = sample_of(torch, entry, seed)
-        try:
-            fault = disagreement(torch, sample, text, entry.name, compiled=True)
-        except NoAnswerError:
-            continue
-        if fault is not None:
-            wrong.append(f"{entry.name}: {fault}")
-    assert wrong == []
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_a_sample_of_each_name_on_the_cpu(torch: ModuleType, batch: int, seed: int) -> None:
+    entries = [e for e in table(torch).values() if spelling(e.name) and e.name not in DIFFERS]
+    trials = [
+        Trial(entry.name, spelling(entry.name) or "", small_sample(torch, entry, seed))
+        for entry in entries[batch::BATCHES]
+    ]
+    assert disagreements(torch, trials) == {}
 
 
 def test_a_planted_fault_is_seen(torch: ModuleType) -> None:
@@ -85,7 +81,7 @@ def test_a_planted_fault_is_seen(torch: ModuleType) -> None:
         ("x.sud(*a, **k)", "UnknownNameError"),
         ("1 / 0", "INTERNAL"),
     ):
-        found = disagreement(torch, sample, text, "add")
+        found = disagreement(torch, Trial("add", text, sample))
         assert found is None if fault is None else fault in (found or "")
 
 
