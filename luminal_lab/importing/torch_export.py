@@ -12,7 +12,6 @@ before it is returned, so that whatever cannot be written is refused here, with 
 from __future__ import annotations
 
 import inspect
-import io
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,8 @@ from typing import Any, cast
 import numpy as np
 
 from luminal_lab.core.dims import Symbol
-from luminal_lab.errors import ArgumentError, DeviceError, ModelError
+from luminal_lab.errors import ArgumentError, DeviceError, InputError, ModelError
+from luminal_lab.importing.detect import FileKind, supported
 from luminal_lab.importing.imported import Imported
 from luminal_lab.importing.torch_program import as_module
 from luminal_lab.importing.torch_sizes import Torch, axes_of
@@ -92,15 +92,16 @@ def _quiet() -> Generator[None]:
 
 def _loaded(torch: Torch, path: Path, trust: bool) -> Torch:
     """Return the program in a file, if it may be unpickled."""
+    kind = supported(path, "from_torch")
+    if kind is not FileKind.EXPORTED:
+        raise InputError(
+            f"from_torch: {path} is {kind.value}, and no program of torch.export",
+            hint="luminal-lab open takes it; torch.export.save(program, path) writes such programs",
+        )
+    with path.open("rb") as file:
+        data = admit_exported(file, path.name, trust=trust)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ArgumentError(
-            f"from_torch: {path} cannot be read: {error.strerror}", hint="name a .pt2 file"
-        ) from None
-    admit_exported(data, path.name, trust=trust)
-    try:
-        return torch.export.load(io.BytesIO(data))
+        return torch.export.load(data)
     except Exception as error:
         raise ModelError(
             f"from_torch: PyTorch cannot load {path}: {_first(error)}",

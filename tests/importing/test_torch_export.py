@@ -1,6 +1,7 @@
 """PyTorch modules become modules of ours: names, lines, sizes, training, files, refusals."""
 
 import pickle
+import zipfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -211,16 +212,31 @@ def test_a_file_that_would_run_something_does_not(torch, tmp_path):
 
     path = tmp_path / "evil.pt2"
     path.write_bytes(pickle.dumps(Evil()))
+    for trusted in (False, True):
+        with pytest.raises(ll.InputError, match="pickled weights of PyTorch"):
+            ll.from_torch(path, trust=trusted)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("m/models/model.json", "{}")
+        archive.writestr("m/data/weights/weight_0", pickle.dumps(Evil()))
     with pytest.raises(TrustError):
         ll.from_torch(path)
     assert not (tmp_path / "mark").exists()
 
 
 def test_a_file_that_is_none(torch, tmp_path):
-    (tmp_path / "net.pt2").write_bytes(b"nothing")
+    path = tmp_path / "net.pt2"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("m/models/model.json", "{}")
     with pytest.raises(ll.ModelError, match="PyTorch cannot load"):
-        ll.from_torch(tmp_path / "net.pt2", trust=True)
-    with pytest.raises(ll.ArgumentError, match="cannot be read: No such file"):
+        ll.from_torch(path, trust=True)
+    for data, said in (
+        (b"nothing", "is nothing that is known here"),
+        (b"luminal_lab recording 1\n", "is a recording, and no program of torch.export"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(ll.InputError, match=said):
+            ll.from_torch(path, trust=True)
+    with pytest.raises(ll.InputError, match="there is no"):
         ll.from_torch(tmp_path / "other.pt2", trust=True)
 
 

@@ -30,7 +30,7 @@ RTOL, ATOL = 2e-5, 2e-5
 ABOUT_PLACES = ("device", "layout", "requires_grad", "pin_memory", "memory_format", "non_blocking")
 """Arguments about where and how PyTorch stores a tensor, which have no counterpart: left out."""
 
-SMALL = 400
+SMALL = 160
 """The most nodes of a graph, with its gradients, that is compiled if there is a choice."""
 
 

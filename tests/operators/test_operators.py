@@ -1,5 +1,6 @@
 """PyTorch's table of operators: each name is here, here in part or absent for a reason."""
 
+from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
@@ -22,6 +23,8 @@ from tests.operators.sweep import (
 PARTS = 64
 BATCHES = 6
 """How many programs the samples of all names are compiled as."""
+LARGE = ("linalg.tensorinv", "linalg.tensorsolve", "matrix_exp", "grid_sampler_3d")
+"""Names all of whose samples are graphs of many nodes."""
 ABSENT_NAMES = {name for names in ABSENT.values() for name in names.split()}
 
 
@@ -61,12 +64,20 @@ def test_all_samples_on_the_interpreter(torch: ModuleType, part: int) -> None:
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_a_sample_of_each_name_on_the_cpu(torch: ModuleType, batch: int, seed: int) -> None:
-    entries = [e for e in table(torch).values() if spelling(e.name) and e.name not in DIFFERS]
-    trials = [
-        Trial(entry.name, spelling(entry.name) or "", small_sample(torch, entry, seed))
-        for entry in entries[batch::BATCHES]
-    ]
-    assert disagreements(torch, trials) == {}
+    left_out = {*DIFFERS, *LARGE}
+    names = [name for name in table(torch) if spelling(name) and name not in left_out]
+    assert disagreements(torch, trials_of(torch, names[batch::BATCHES], seed)) == {}
+
+
+@pytest.mark.share("name", LARGE, 1)
+def test_a_sample_of_a_large_graph_on_the_cpu(torch: ModuleType, name: str, seed: int) -> None:
+    assert disagreements(torch, trials_of(torch, [name], seed)) == {}
+
+
+def trials_of(torch: ModuleType, names: Sequence[str], seed: int) -> list[Trial]:
+    """Return a sample of each name, drawn by a seed."""
+    entries = [table(torch)[name] for name in names]
+    return [Trial(e.name, spelling(e.name) or "", small_sample(torch, e, seed)) for e in entries]
 
 
 def test_a_planted_fault_is_seen(torch: ModuleType) -> None:
