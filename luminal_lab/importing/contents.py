@@ -296,7 +296,7 @@ def _of_program(path: Path) -> FileContents:
                     f"{visible(names[0])} would have {info.file_size >> 20:,} MB, and may have "
                     f"{most >> 20:,}"
                 )
-            given = cast("Entries", read_json(archive.read(info), exact=True))
+            given = cast("Entries", read_json(archive.read(info)))
         return _program(path.name, given)
     except DAMAGES as error:
         raise InputError(
@@ -309,7 +309,8 @@ def _program(name: str, given: Entries) -> FileContents:
     module: Entries = given["graph_module"]
     graph: Entries = module["graph"]
     types: Entries = graph["tensor_values"]
-    specs = [next(iter(spec.items())) for spec in module["signature"]["input_specs"]]
+    given_specs: list[Entries] = module["signature"]["input_specs"]
+    specs = [entry for (entry,) in (spec.items() for spec in given_specs)]
     inputs: dict[str, str] = {}
     values: list[StoredValue] = []
     for kind, spec in specs:

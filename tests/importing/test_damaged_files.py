@@ -7,6 +7,7 @@ takes little memory. `test_onnx_hostile.py` does the same to ONNX.
 
 import io
 import json
+import os
 import pickle
 import random
 import struct
@@ -22,11 +23,13 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab import cli
 from luminal_lab.errors import UNSEEN, InputError, LabError, TrustError
 from luminal_lab.importing.contents import contents
 from luminal_lab.importing.detect import FileKind, kind_of_file
 from luminal_lab.importing.weights import read_weights
-from luminal_lab.opening import look_at
+from luminal_lab.opening import look_at, session_of
+from luminal_lab.viz.live.dropped import Dropped
 from tests.damage import bytes_damaged, parts_damaged, places, words_damaged
 from tests.io.test_damaged import in_time
 from tests.needs import need
@@ -317,3 +320,67 @@ def test_pickled_weights_are_refused_with_the_way_to_safetensors(
         with pytest.raises(InputError, match="run whatever its author wrote") as caught:
             call(path)
         assert "safetensors" in (caught.value.hint or "")
+
+
+def dropped(path: Path) -> object:
+    """Drop a file onto a page."""
+    data = path.read_bytes()
+    file = Dropped(path.name, len(data))
+    assert file.add(0, data)
+    return file.opened()
+
+
+def by_command(*words: str) -> Callable[[Path], None]:
+    """Return what the command line does with a file, which is to be refused."""
+
+    def go(path: Path) -> None:
+        assert cli.main([*words, str(path)]) == 2
+        raise TrustError("it says so on standard error")
+
+    return go
+
+
+WAYS: Mapping[str, Callable[[Path], object]] = {
+    "from_torch": ll.from_torch,
+    "from_torch of a text": lambda path: ll.from_torch(str(path)),
+    "look_at": look_at,
+    "session_of": lambda path: session_of(path, FileKind.EXPORTED),
+    "a page": dropped,
+    "luminal-lab open": by_command("open"),
+}
+
+
+@pytest.mark.parametrize("way", [*WAYS, "inspect", "luminal-lab models inspect"])
+def test_no_way_in_unpickles_a_program_that_nobody_trusts(
+    way: str, program: bytes, torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "net.pt2"
+    with zipfile.ZipFile(io.BytesIO(program)) as archive:
+        entries = [(name, archive.read(name)) for name in archive.namelist()]
+    evil = pickle.dumps(Runs(tmp_path / "mark"))
+    path.write_bytes(zipped([(n, d if "/models/" in n else evil) for n, d in entries]))
+    loaded: list[object] = []
+    monkeypatch.setattr(torch.export, "load", loaded.append)
+    if way in WAYS:
+        with pytest.raises(TrustError):
+            WAYS[way](path)
+    elif way == "inspect":
+        assert contents(path).ops
+    else:
+        assert cli.main(["models", "inspect", str(path)]) == 0
+    assert not loaded
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no such files")
+def test_a_pipe_among_the_files_of_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.safetensors")
+    index = tmp_path / "model.safetensors.index.json"
+    for call in (contents, look_at):
+        with in_time(), pytest.raises(InputError, match="it is not a plain file"):
+            call(tmp_path)
+    index.write_text(json.dumps({"weight_map": {"x": "model.safetensors"}}))
+    with in_time(), pytest.raises(InputError, match="it is not a plain file"):
+        contents(index)
+    with in_time(), pytest.raises(InputError, match="it is not a plain file"):
+        ll.nn.Linear(2, 3).load(tmp_path / "model.safetensors")
