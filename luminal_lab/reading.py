@@ -46,15 +46,21 @@ def room(size: int) -> int:
     return max(TIMES * size, LEAST)
 
 
-def read_plain(path: Path, most: int = MOST_JSON) -> bytes:
-    """Return a file's bytes, or raise an OSError if it is not a plain file or too large."""
+def plain_size(path: Path) -> int:
+    """Return a file's size, or raise an OSError if it is not a plain file, which may never end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(
             0, "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is not a plain file"
         )
+    return status.st_size
+
+
+def read_plain(path: Path, most: int = MOST_JSON) -> bytes:
+    """Return a file's bytes, or raise an OSError if it is not a plain file or too large."""
+    size = plain_size(path)
     with path.open("rb") as file:
-        data = file.read(min(most, max(status.st_size, LEAST >> 10)) + 1)  # allocated at once
+        data = file.read(min(most, max(size, LEAST >> 10)) + 1)  # allocated at once
     if len(data) > most:
         raise OSError(0, f"it has more than {most:,} bytes, the most that is read")
     return data

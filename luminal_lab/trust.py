@@ -26,11 +26,12 @@ import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import BinaryIO, Final, Literal, NamedTuple, Protocol
 
 from luminal_lab.errors import ArgumentError, TrustError
 
@@ -119,9 +120,9 @@ def program_of(name: str) -> Foreign:
     return Foreign(_digest("program", name), "a program to run as the compiler", _cut(name))
 
 
-def exported_of(data: bytes, name: str) -> Foreign:
-    """Return the part to be trusted of a file that PyTorch unpickles: all of it."""
-    digest = _digest("exported", hashlib.sha256(data).hexdigest())
+def exported_of(file: BinaryIO, name: str) -> Foreign:
+    """Return the part to be trusted of a file that PyTorch unpickles: all of it, from here on."""
+    digest = _digest("exported", _digest_of(file))
     return Foreign(digest, "an exported program, which PyTorch unpickles", _cut(name))
 
 
@@ -132,6 +133,14 @@ def schedule_of(name: str, definition: str, schedule: str, device: str) -> Forei
     return Foreign(
         digest, f"kernel {printable(name)} by its schedule", "\n".join(map(printable, text))
     )
+
+
+def _digest_of(file: BinaryIO) -> str:
+    """Return the digest of a file's bytes, which need not fit into memory."""
+    found = hashlib.sha256()
+    while part := file.read(1 << 20):
+        found.update(part)
+    return found.hexdigest()
 
 
 def _digest(*parts: str) -> str:
@@ -204,13 +213,22 @@ def admit_program(name: str) -> None:
         refuse([foreign], "a text of passes names it", f"{IN_PYTHON}; of a file, {READ_FIRST}")
 
 
-def admit_exported(data: bytes, name: str, *, trust: bool) -> None:
-    """Raise a TrustError unless a file may be unpickled."""
-    foreign = exported_of(data, name)
+def admit_exported(file: BinaryIO, name: str, *, trust: bool) -> BytesIO:
+    """Return the bytes of a file that may be unpickled, or raise a TrustError.
+
+    Before it is trusted, it is not held in memory.
+    """
+    foreign = exported_of(file, name)
     if trust:
         allow([foreign])
-    if not is_trusted(foreign):
-        refuse([foreign], "unpickling can run anything", UNPICKLED)
+    if is_trusted(foreign):
+        file.seek(0)
+        data = BytesIO(file.read())
+        foreign = exported_of(data, name)  # what is unpickled is what was looked at
+        if is_trusted(foreign):
+            data.seek(0)
+            return data
+    raise refusal([foreign], "unpickling can run anything", UNPICKLED)
 
 
 def refuse(
@@ -218,8 +236,12 @@ def refuse(
 ) -> None:
     """Raise a TrustError about untrusted code, if there is any."""
     refused = list(foreign)
-    if not refused:
-        return
+    if refused:
+        raise refusal(refused, why, hint)
+
+
+def refusal(refused: Sequence[Foreign], why: str, hint: str) -> TrustError:
+    """Return a TrustError about untrusted code."""
     many = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
     error = TrustError(
         f"{refused[0].what}{many}: {why}, and no user here has allowed it",
@@ -227,7 +249,7 @@ def refuse(
         hint=hint,
     )
     error.carried = tuple(refused)
-    raise error
+    return error
 
 
 def _first(source: str) -> str:

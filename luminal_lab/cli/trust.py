@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from io import BytesIO
 from pathlib import Path
 
 from luminal_lab import trust
@@ -59,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
         )
         return 0
     if given.file.suffix == ".pt2":
-        whole = trust.exported_of(read_bytes("trust", given.file), given.file.name)
+        whole = trust.exported_of(BytesIO(read_bytes("trust", given.file)), given.file.name)
         foreign, text = [whole], exported(whole)
     else:
         kernels = carried_by(given.file)

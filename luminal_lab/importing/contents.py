@@ -10,7 +10,9 @@ ops       Conv, Flatten, Gemm, MaxPool, Relu, Softmax
 from __future__ import annotations
 
 import re
+import struct
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,13 +33,18 @@ from luminal_lab.importing.onnx_file import library, read_model
 from luminal_lab.importing.onnx_ops.table import ELEMENTS, OPS as ONNX
 from luminal_lab.importing.weights import Weights, read_weights
 from luminal_lab.nn.gguf import GGUF
-from luminal_lab.reading import read_json
+from luminal_lab.reading import read_json, room
 from luminal_lab.tables import aligned
 from luminal_lab.tensor.arguments import told_object
 
 Entries: TypeAlias = Mapping[str, Any]
 MOST_PROGRAM: Final = 1 << 28
 """The most bytes of a program's JSON."""
+DAMAGES: Final = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
+    *(ValueError, LookupError, TypeError, AttributeError, OverflowError),
+)
+"""What reading a damaged zip, or a JSON of another form, raises."""
 TORCH_DTYPES: Final = {
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32",
     8: "float64", 9: "complex32", 10: "complex64", 11: "complex128", 12: "bool", 13: "bfloat16",
@@ -302,12 +309,21 @@ def _of_program(path: Path) -> FileContents:
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if name.endswith("models/model.json")]
-            info = archive.getinfo(names[0]) if names else None
-            if info is None or info.file_size > MOST_PROGRAM:
-                raise ValueError("it has no program that can be read")
-            given = cast("Entries", read_json(archive.read(info), exact=True))
+            if not names:
+                raise ValueError("it has no models/model.json")
+            info = archive.getinfo(names[0])
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{visible(names[0])} is packed as PyTorch packs nothing")
+            packed = min(info.compress_size, path.stat().st_size)
+            most = min(MOST_PROGRAM, room(packed) // 2)  # the bytes, and then their text
+            if info.file_size > most:
+                raise ValueError(
+                    f"{visible(names[0])} would have {info.file_size >> 20:,} MB, and may have "
+                    f"{most >> 20:,}"
+                )
+            given = cast("Entries", read_json(archive.read(info)))
         return _program(path.name, given)
-    except (zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError) as error:
+    except DAMAGES as error:
         raise InputError(
             f"inspect: {path} is no program of torch.export that is known here: {error}",
             hint="write it with torch.export.save, of PyTorch 2.9 or newer",
@@ -318,7 +334,8 @@ def _program(name: str, given: Entries) -> FileContents:
     module: Entries = given["graph_module"]
     graph: Entries = module["graph"]
     types: Entries = graph["tensor_values"]
-    specs = [next(iter(spec.items())) for spec in module["signature"]["input_specs"]]
+    given_specs: list[Entries] = module["signature"]["input_specs"]
+    specs = [entry for (entry,) in (spec.items() for spec in given_specs)]
     inputs: dict[str, str] = {}
     values: list[StoredValue] = []
     for kind, spec in specs:

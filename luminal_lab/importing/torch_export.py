@@ -27,7 +27,7 @@ import numpy as np
 
 from luminal_lab.core.dims import Symbol
 from luminal_lab.errors import PACKAGE, ArgumentError, DeviceError, ModelError
-from luminal_lab.importing.detect import FileKind, unless_kind
+from luminal_lab.importing.detect import FileKind, supported, unless_kind
 from luminal_lab.importing.imported import Imported
 from luminal_lab.importing.torch_program import as_module
 from luminal_lab.importing.torch_sizes import Torch, axes_of
@@ -138,16 +138,17 @@ def _quiet() -> Generator[None]:
 
 def _loaded(torch: Torch, path: Path, trust: bool) -> Torch:
     """Return the program in a file, if it may be unpickled."""
+    unless_kind(path, FileKind.EXPORTED, "from_torch", ModelError)
+    supported(path, "from_torch")
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = admit_exported(file, path.name, trust=trust)
     except OSError as error:
         raise ArgumentError(
             f"from_torch: {path} cannot be read: {error.strerror}", hint="name a .pt2 file"
         ) from None
-    unless_kind(path, FileKind.EXPORTED, "from_torch", ModelError)
-    admit_exported(data, path.name, trust=trust)
     try:
-        return torch.export.load(io.BytesIO(data))
+        return torch.export.load(data)
     except Exception as error:
         raise ModelError(
             f"from_torch: PyTorch cannot load {path}: {_first(error)}",

@@ -19,7 +19,7 @@ from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
 from luminal_lab.interrupts import held
-from luminal_lab.reading import read_json
+from luminal_lab.reading import plain_size, read_json
 from luminal_lab.tensor.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -297,6 +297,7 @@ def open_file(path: str | Path) -> Any:  # noqa: ANN401  # an object of safetens
     """Return a safetensors file, mapped into memory, or raise if something is wrong with it."""
     package = _package("load")
     try:
+        plain_size(Path(path))
         return package.safe_open(Path(path), "np")
     except Exception as error:
         raise _damage(Path(path), error) from error

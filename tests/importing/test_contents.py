@@ -86,10 +86,11 @@ def test_a_program_of_torch_is_read_and_not_unpickled(tmp_path):
 def program(folder: Path, *nodes: str, **more: object) -> Path:
     graph = {"nodes": [{"target": t} for t in nodes], "tensor_values": {}, "outputs": []}
     module = {"graph": graph, "signature": {"input_specs": []}}
+    given = {"graph_module": module, **more}
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
         archive.writestr("m/archive_format", "pt2")
-        archive.writestr("m/models/model.json", json.dumps({"graph_module": module, **more}))
+        archive.writestr("m/models/model.json", json.dumps(given))
     path = folder / "m.pt2"
     path.write_bytes(data.getvalue())
     return path
@@ -101,7 +102,13 @@ def test_ops_that_nothing_can_write_say_why(tmp_path):
     assert held.missing["own.op.default"].startswith("there is no such op here")
 
 
-@pytest.mark.parametrize("given", [{}, {"graph_module": 3}, {"graph_module": {"graph": {}}}, []])
+EMPTY = {"graph": {"tensor_values": {}}, "signature": {"input_specs": [{}]}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"graph_module": 3}, {"graph_module": {"graph": {}}}, {"graph_module": EMPTY}, []],
+)
 def test_a_program_that_is_none_is_an_error_of_ours(given, tmp_path):
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
@@ -110,6 +117,20 @@ def test_a_program_that_is_none_is_an_error_of_ours(given, tmp_path):
     path.write_bytes(data.getvalue())
     message = str(error_of(lambda: contents(path), InputError))
     assert message.startswith(f"inspect: {path} is no program of torch.export that is known here")
+
+
+def test_letters_that_a_terminal_obeys_are_shown(tmp_path):
+    name, size = {"as_tensor": {"name": "x"}}, {"as_int": "\x1b[1J"}
+    module = {
+        "graph": {
+            "nodes": [],
+            "tensor_values": {"x": {"dtype": "\x1b[2J", "sizes": [size]}},
+            "outputs": [name],
+        },
+        "signature": {"input_specs": [{"user_input": {"arg": name}}]},
+    }
+    held = contents(program(tmp_path, graph_module=module))
+    assert held.inputs == held.outputs == {"x": "dtype \\u001b[2J[\\u001b[1J]"}
 
 
 def test_weights_a_recording_and_a_damaged_model(tmp_path):

@@ -1,10 +1,10 @@
 """PyTorch modules become modules of ours: names, lines, sizes, training, files, refusals."""
 
 import pickle
+import zipfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -211,9 +211,9 @@ def test_a_file_that_would_run_something_does_not(torch, tmp_path):
             return (open, (str(tmp_path / "mark"), "w"))
 
     path = tmp_path / "evil.pt2"
-    with ZipFile(path, "w") as archive:
-        archive.writestr("evil/archive_format", "pt2")
-        archive.writestr("evil/data/weights/0.pt", pickle.dumps(Evil()))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("m/models/model.json", "{}")
+        archive.writestr("m/data/weights/weight_0", pickle.dumps(Evil()))
     with pytest.raises(TrustError):
         ll.from_torch(path)
     path.write_bytes(pickle.dumps(Evil()))
@@ -224,10 +224,19 @@ def test_a_file_that_would_run_something_does_not(torch, tmp_path):
 
 
 def test_a_file_that_is_none(torch, tmp_path):
-    (tmp_path / "net.pt2").write_bytes(b"nothing")
+    path = tmp_path / "net.pt2"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("m/models/model.json", "{}")
     with pytest.raises(ll.ModelError, match="PyTorch cannot load"):
-        ll.from_torch(tmp_path / "net.pt2", trust=True)
-    with pytest.raises(ll.ArgumentError, match="cannot be read: No such file"):
+        ll.from_torch(path, trust=True)
+    for data, kind, said in (
+        (b"nothing", ll.InputError, "is nothing that is known here"),
+        (b"luminal_lab recording 1\n", ll.ModelError, "is a recording, and not a program of"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(kind, match=said):
+            ll.from_torch(path, trust=True)
+    with pytest.raises(ll.InputError, match="there is no"):
         ll.from_torch(tmp_path / "other.pt2", trust=True)
 
 

@@ -15,7 +15,8 @@ BEGIN = """
 
 Made by `python -m tests.operators`, which runs all samples of the table that PyTorch tests itself
 with (`op_db`, in float32 on a CPU) by the interpreter. `make test-long` runs them as well, and
-`make test` a share of them, on the CPU too.
+`make test` a share of them. On the CPU `make test` compiles one sample of each name that is here,
+drawn from those that are small graphs, with its gradients: they have to agree as well.
 
 A sample agrees if our spelling of the call has the same shapes, dtypes and values, and, where
 PyTorch has gradients, the same gradients of all float arguments: within 2e-5 of the largest value,

@@ -12,7 +12,8 @@ import sys
 import unittest
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -28,6 +29,9 @@ RTOL, ATOL = 2e-5, 2e-5
 """The second is times the largest value, or 1 if that is larger; gradients get five times both."""
 ABOUT_PLACES = ("device", "layout", "requires_grad", "pin_memory", "memory_format", "non_blocking")
 """Arguments about where and how PyTorch stores a tensor, which have no counterpart: left out."""
+
+SMALL = 160
+"""The most nodes of a graph, with its gradients, that is compiled if there is a choice."""
 
 
 class Entry(NamedTuple):
@@ -78,12 +82,6 @@ def samples(torch: ModuleType, entry: Entry) -> Iterator[Sample]:
         with warnings.catch_warnings(action="ignore"):
             for sample in variant.sample_inputs("cpu", torch.float32, requires_grad=derived):
                 yield Sample(variant, sample.input, tuple(sample.args), dict(sample.kwargs))
-
-
-def sample_of(torch: ModuleType, entry: Entry, seed: int) -> Sample:
-    """Return one sample of an operator, drawn by a seed."""
-    found = list(samples(torch, entry))
-    return random.Random(f"{seed} {entry.name}").choice(found)
 
 
 def torch_as_witness() -> ModuleType:
@@ -200,11 +198,10 @@ def exactly(torch: ModuleType, sample: Sample) -> Sample:
 
 
 class Call:
-    """A sample as a graph of ours."""
+    """A sample in a graph of ours."""
 
-    def __init__(self, torch: ModuleType, sample: Sample, theirs: Answer) -> None:
-        self.torch, self.sample, self.theirs = torch, sample, theirs
-        self.cx = ll.Graph()
+    def __init__(self, torch: ModuleType, cx: ll.Graph, sample: Sample, theirs: Answer) -> None:
+        self.torch, self.cx, self.sample, self.theirs = torch, cx, sample, theirs
         self.tensors: dict[int, ll.Tensor] = {}
         """Our inputs, by the ids of PyTorch's."""
 
@@ -256,52 +253,123 @@ class Call:
         return [f if t is not None else None for f, t in zip(found, theirs.slopes, strict=True)]
 
 
-def disagreement(
-    torch: ModuleType, sample: Sample, text: str, name: str, *, compiled: bool = False
-) -> str | None:
-    """Return what is different about a sample, or None.
+class Trial(NamedTuple):
+    """A call of an operator, with our spelling of it."""
+
+    name: str
+    text: str
+    sample: Sample
+
+
+class Written(NamedTuple):
+    """A trial in a graph: PyTorch's answer, and our results and gradients, which are retrieved."""
+
+    trial: Trial
+    theirs: Answer
+    results: list[ll.Tensor]
+    slopes: list[ll.Tensor | None]
+    by_chance: bool
+
+
+def disagreement(torch: ModuleType, trial: Trial) -> str | None:
+    """Return what is different about a sample on the interpreter, or None.
 
     Raise NoAnswerError if PyTorch has no answer to it.
     """
-    theirs = answer(torch, sample)
-    by_chance = drawn(name, dict(sample.kwargs), sample.args)
+    cx = ll.Graph()
+    made = written(torch, cx, trial)
+    if isinstance(made, str):
+        return made
     try:
-        found = computed(Call(torch, sample, theirs), text, by_chance, compiled)
-    except ll.LabError as error:
+        cx.execute()
+    except Exception as error:
+        return fault(error)
+    return judged(torch, made)
+
+
+def disagreements(torch: ModuleType, trials: Sequence[Trial]) -> dict[str, str]:
+    """Return what is different about samples that are one program on the CPU, by name.
+
+    Where that does not run, its halves are tried.
+    """
+    cx, wrong, right = ll.Graph(), dict[str, str](), list[Written]()
+    for trial in trials:
+        try:
+            made = written(torch, cx, trial)
+        except NoAnswerError:
+            continue
+        if isinstance(made, str):
+            wrong[trial.name] = made
+        else:
+            right.append(made)
+    try:
+        cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+        cx.execute()
+    except Exception as error:
+        left = [made.trial for made in right]
+        if len(left) == 1:
+            return wrong | {left[0].name: fault(error)}
+        half = len(left) // 2
+        return wrong | disagreements(torch, left[:half]) | disagreements(torch, left[half:])
+    found = ((made.trial.name, judged(torch, made)) for made in right)
+    return wrong | {name: text for name, text in found if text is not None}
+
+
+def small_sample(torch: ModuleType, entry: Entry, seed: int) -> Sample:
+    """Return one of the samples that are small graphs, drawn by a seed, or else the smallest."""
+    found = list(samples(torch, entry))
+    random.Random(f"{seed} {entry.name}").shuffle(found)
+    sizes: list[int] = []
+    for sample in found:
+        cx = ll.Graph()
+        with suppress(NoAnswerError):
+            written(torch, cx, Trial(entry.name, spelling(entry.name) or "", sample))
+        sizes.append(len(cx.ir.nodes))
+        if sizes[-1] <= SMALL:
+            return sample
+    return found[sizes.index(min(sizes))]
+
+
+def fault(error: Exception) -> str:
+    """Return the words of an error; one that is not of ours is to be seen."""
+    if isinstance(error, ll.LabError):
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    return f"INTERNAL {type(error).__name__}: {error}"
+
+
+def written(torch: ModuleType, cx: ll.Graph, trial: Trial) -> Written | str:
+    """Write a call into a graph, or return why it cannot be PyTorch's."""
+    theirs = answer(torch, trial.sample)
+    by_chance = drawn(trial.name, dict(trial.sample.kwargs), trial.sample.args)
+    call = Call(torch, cx, trial.sample, theirs)
+    try:
+        results = call.results(trial.text)
+        if len(results) != len(theirs.values):
+            return f"{len(results)} results, and {len(theirs.values)} of PyTorch"
+        if any(not results[k].dtype.is_float for k in theirs.through):
+            return "no gradient: a result is no float, and PyTorch's is"
+        slopes = [] if by_chance else call.slopes(results)
     except NoAnswerError as error:
         return str(error)
-    except Exception as error:  # a fault of ours, which is to be seen
-        return f"INTERNAL {type(error).__name__}: {error}"
-    if isinstance(found, str):
-        return found
-    wrong = different(*found, theirs, drawn=by_chance)
-    if wrong is None:
-        return None
-    try:  # PyTorch's float32 may be the one that is off: its float64 decides
-        exact = answer(torch, exactly(torch, sample))
-    except NoAnswerError:
-        return wrong
-    return wrong if different(*found, exact, like=theirs) else None
-
-
-def computed(
-    call: Call, text: str, by_chance: bool, compiled: bool
-) -> tuple[list[ll.Tensor], list[ll.Tensor | None]] | str:
-    """Return our results and gradients after a run, or why they cannot be PyTorch's."""
-    theirs, results = call.theirs, call.results(text)
-    if len(results) != len(theirs.values):
-        return f"{len(results)} results, and {len(theirs.values)} of PyTorch"
-    if any(not results[k].dtype.is_float for k in theirs.through):
-        return "no gradient: a result is no float, and PyTorch's is"
-    slopes = [] if by_chance else call.slopes(results)
+    except Exception as error:
+        return fault(error)
     for tensor in [*results, *slopes]:
         if tensor is not None:
             tensor.retrieve()
-    if compiled:
-        call.cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
-    call.cx.execute()
-    return results, slopes
+    return Written(trial, theirs, results, slopes, by_chance)
+
+
+def judged(torch: ModuleType, made: Written) -> str | None:
+    """Return how a trial's values, after a run, differ from PyTorch's, or None."""
+    _, theirs, results, slopes, by_chance = made
+    wrong = different(results, slopes, theirs, drawn=by_chance)
+    if wrong is None:
+        return None
+    try:  # PyTorch's float32 may be the one that is off: its float64 decides
+        exact = answer(torch, exactly(torch, made.trial.sample))
+    except NoAnswerError:
+        return wrong
+    return wrong if different(results, slopes, exact, like=theirs) else None
 
 
 def different(
@@ -374,7 +442,7 @@ def outcome(torch: ModuleType, entry: Entry) -> Outcome:
     for sample in samples(torch, entry) if text is not None else ():
         assert text is not None
         try:
-            wrong = disagreement(torch, sample, text, entry.name)
+            wrong = disagreement(torch, Trial(entry.name, text, sample))
         except NoAnswerError:
             continue
         if wrong is None:

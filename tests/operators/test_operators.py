@@ -1,5 +1,6 @@
 """PyTorch's table of operators: each name is here, here in part or absent for a reason."""
 
+from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
@@ -8,17 +9,22 @@ from tests.operators import page
 from tests.operators.reasons import ABSENT, DIFFERS
 from tests.operators.spelling import SPELLED
 from tests.operators.sweep import (
-    NoAnswerError,
+    Trial,
     compared,
     disagreement,
+    disagreements,
     outcome,
-    sample_of,
     samples,
+    small_sample,
     spelling,
     table,
 )
 
 PARTS = 64
+BATCHES = 6
+"""How many programs the samples of all names are compiled as."""
+LARGE = ("linalg.tensorinv", "linalg.tensorsolve", "matrix_exp", "grid_sampler_3d")
+"""Names all of whose samples are graphs of many nodes."""
 ABSENT_NAMES = {name for names in ABSENT.values() for name in names.split()}
 
 
@@ -56,21 +62,22 @@ def test_all_samples_on_the_interpreter(torch: ModuleType, part: int) -> None:
     assert wrong == []
 
 
-@pytest.mark.share("part", range(PARTS), 3)
-def test_a_sample_of_each_name_on_the_cpu(torch: ModuleType, part: int, seed: int) -> None:
-    wrong: list[str] = []
-    for entry in list(table(torch).values())[part::PARTS]:
-        text = spelling(entry.name)
-        if text is None or entry.name in DIFFERS:
-            continue
-        sample = sample_of(torch, entry, seed)
-        try:
-            fault = disagreement(torch, sample, text, entry.name, compiled=True)
-        except NoAnswerError:
-            continue
-        if fault is not None:
-            wrong.append(f"{entry.name}: {fault}")
-    assert wrong == []
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_a_sample_of_each_name_on_the_cpu(torch: ModuleType, batch: int, seed: int) -> None:
+    left_out = {*DIFFERS, *LARGE}
+    names = [name for name in table(torch) if spelling(name) and name not in left_out]
+    assert disagreements(torch, trials_of(torch, names[batch::BATCHES], seed)) == {}
+
+
+@pytest.mark.share("name", LARGE, 1)
+def test_a_sample_of_a_large_graph_on_the_cpu(torch: ModuleType, name: str, seed: int) -> None:
+    assert disagreements(torch, trials_of(torch, [name], seed)) == {}
+
+
+def trials_of(torch: ModuleType, names: Sequence[str], seed: int) -> list[Trial]:
+    """Return a sample of each name, drawn by a seed."""
+    entries = [table(torch)[name] for name in names]
+    return [Trial(e.name, spelling(e.name) or "", small_sample(torch, e, seed)) for e in entries]
 
 
 def test_a_planted_fault_is_seen(torch: ModuleType) -> None:
@@ -85,7 +92,7 @@ def test_a_planted_fault_is_seen(torch: ModuleType) -> None:
         ("x.sud(*a, **k)", "UnknownNameError"),
         ("1 / 0", "INTERNAL"),
     ):
-        found = disagreement(torch, sample, text, "add")
+        found = disagreement(torch, Trial("add", text, sample))
         assert found is None if fault is None else fault in (found or "")
 
 

@@ -18,7 +18,7 @@ from luminal_lab.kernels.nest.nest import Loop, Nest, axes_in
 from luminal_lab.kernels.nest.sizes import about, slope
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import Step, axes_around, least_of, replaced_loop
-from luminal_lab.kernels.steps.unchanged import Iteration
+from luminal_lab.kernels.steps.unchanged import Copies, Iteration
 
 LONG = {"for": 8, "simd": 64}
 """Loops of at most this many iterations are left as they are: a changing size costs more."""
@@ -51,7 +51,8 @@ class _Shorten(Step):
         loop = self.find(nest, self.loop, later=True)
         if loop.kind not in LONG:
             raise self.refuse(f"it is a {loop.kind} loop, all of whose iterations run")
-        facts = [*self.facts(nest, loop)][:FACTS]
+        copies = Copies(nest, loop)
+        facts = [*self.facts(Iteration(nest, loop, copies))][:FACTS]
         if not facts:
             raise self.refuse(f"no comparison of indices holds in all {self.side} iterations")
         # One comparison may be enough; if none is, try two that hold together.
@@ -59,7 +60,7 @@ class _Shorten(Step):
         for count in (1, 2):
             idle: list[Shape] = []
             for above in combinations(facts, count):
-                array = Iteration(nest, loop, above).changed
+                array = Iteration(nest, loop, copies, above).changed
                 if array is None:
                     idle.append(above)
                 changed = changed or f"{array} changes even where {above[0] > 0}"
@@ -67,10 +68,10 @@ class _Shorten(Step):
                 return replaced_loop(nest, loop.name, self.shorter(loop, idle))
         raise self.refuse(changed)
 
-    def facts(self, nest: Nest, loop: Loop) -> Iterator[Dim]:
+    def facts(self, iteration: Iteration) -> Iterator[Dim]:
         """Yield what stays above 0 in all further iterations once it is."""
+        nest, loop, facts = iteration.nest, iteration.loop, dict[Dim, None]()
         outside = {*axes_around(nest, loop.name), *nest.dims}
-        iteration, facts = Iteration(nest, loop), dict[Dim, None]()
         for dim in iteration.compared:
             for fact in map(iteration.everywhere, (dim, 1 - dim)):
                 step = 0 if fact is None else slope(fact, loop.axis)

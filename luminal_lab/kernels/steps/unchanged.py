@@ -52,6 +52,9 @@ from luminal_lab.kernels.steps.step import apart, axes_around, extent, least_of,
 
 ALTERNATIVES = 8
 """The most indices that one term may stand for, when conditions choose among them."""
+FOLLOWED = 16
+"""The most elements that are followed to what they are copies of: an inverse is made of copies of
+copies, each of several elements."""
 LONGEST = 1 << 30
 """No axis has more positions than this."""
 RULES = (Mul, 1, 0), (Add, 0, -inf), (Maximum, -inf, inf)
@@ -80,11 +83,51 @@ class _Held(NamedTuple):
 
 
 @dataclass
+class Copies:
+    """What the elements that the iterations of a loop read are copies of, made before the loop."""
+
+    nest: Nest
+    loop: Loop
+    followed: dict[Read, Term] = field(default_factory=dict[Read, Term])
+
+    def of(self, read: Read) -> Term | None:
+        """Return the term of which an element is a copy."""
+        copy = self.made.get(read.buffer)
+        if copy is not None and read not in self.followed and len(self.followed) < FOLLOWED:
+            axes = [dim.name for dim in copy.index if isinstance(dim, Symbol)]
+            self.followed[read] = replaced(copy.term, dict(zip(axes, read.index, strict=True)))
+        return self.followed.get(read)
+
+    @cached_property
+    def made(self) -> dict[str, Set]:
+        """The only assignments to arrays that the loop just reads."""
+        sets = dict[str, list[Set]]()
+        for update in every(self.nest.body, Set):
+            sets.setdefault(update.name, []).append(update)
+        later = {*sets}
+        own, copies = arrays_written(self.loop.body), dict[str, Set]()
+        for name, (update, *others) in sets.items():
+            is_whole = name in self.nest.locals and name not in own and not others
+            if is_whole and self.is_copy(update) and later.isdisjoint(read_by(update.term)):
+                copies[name] = update
+            later.remove(name)
+        return copies
+
+    def is_copy(self, update: Set) -> bool:
+        """Return whether an assignment sets each element once while its array exists."""
+        names = {dim.name for dim in update.index if isinstance(dim, Symbol)}
+        changing = {name for name in free(update.term) if name in self.nest.loops} - names
+        is_plain = update.how == "=" and len(names & {*self.nest.loops}) == len(update.index)
+        return is_plain and changing <= axes_around(self.nest, update.name)
+
+
+@dataclass
 class Iteration:
     """Any iteration of a loop in which some dims are above 0."""
 
     nest: Nest
     loop: Loop
+    copies: Copies
     above: tuple[Dim, ...] = ()
     truths: dict[Term, bool | None] = field(default_factory=dict[Term, "bool | None"])
     dims: dict[Term, list[Dim]] = field(default_factory=dict[Term, list[Dim]])
@@ -105,47 +148,16 @@ class Iteration:
                 return run.changed
             lost |= run.lost
 
-    # -- copies ------------------------------------------------------------------------------------
-
-    def copied(self, read: Read) -> Term | None:
-        """Return the term of which an element is a copy, made before the iteration."""
-        copy = self.copies.get(read.buffer)
-        if copy is None:
-            return None
-        axes = [dim.name for dim in copy.index if isinstance(dim, Symbol)]
-        return replaced(copy.term, dict(zip(axes, read.index, strict=True)))
-
-    @cached_property
-    def copies(self) -> dict[str, Set]:
-        """The only assignments to arrays that the iteration just reads."""
-        sets = dict[str, list[Set]]()
-        for update in every(self.nest.body, Set):
-            sets.setdefault(update.name, []).append(update)
-        later = {*sets}
-        own, copies = arrays_written(self.loop.body), dict[str, Set]()
-        for name, (update, *others) in sets.items():
-            is_whole = name in self.nest.locals and name not in own and not others
-            if is_whole and self.is_copy(update) and later.isdisjoint(read_by(update.term)):
-                copies[name] = update
-            later.remove(name)
-        return copies
-
-    def is_copy(self, update: Set) -> bool:
-        """Return whether an assignment sets each element once while its array exists."""
-        names = {dim.name for dim in update.index if isinstance(dim, Symbol)}
-        changing = {name for name in free(update.term) if name in self.nest.loops} - names
-        is_plain = update.how == "=" and len(names & {*self.nest.loops}) == len(update.index)
-        return is_plain and changing <= axes_around(self.nest, update.name)
-
     # -- comparisons -------------------------------------------------------------------------------
 
     @property
     def compared(self) -> Iterator[Dim]:
         """Yield what its conditions on indices compare, each as a dim that may be above 0."""
-        todo = [*terms_in(self.loop.body)]
+        todo, followed = [*terms_in(self.loop.body)], set[Term]()
         for term in todo:
             match term:
-                case Read() if (copy := self.copied(term)) is not None:
+                case Read() if term not in followed and (copy := self.copies.of(term)) is not None:
+                    followed.add(term)
                     todo += walk_terms(copy)
                 case Apply(op=LessThan(), args=(left, right)):
                     yield from self.differences(left, right)
@@ -259,6 +271,8 @@ class _Run:
     def block(self, block: Block, path: tuple[Loop, ...] = (), when: Shape = ()) -> None:
         """Follow statements."""
         for statement in block:
+            if self.changed:
+                return
             match statement:
                 case Loop(body=body, position=position):
                     before = dict(self.held)
@@ -316,7 +330,7 @@ class _Run:
             case Number(value=value):
                 return value
             case Read(buffer=buffer, index=index) if buffer not in self.own:
-                copy = self.iteration.copied(term)
+                copy = self.iteration.copies.of(term)
                 value = None if copy is None else self.value(copy)
                 is_number = isinstance(value, (bool, int, float))
                 return value if is_number else Earlier(buffer, index)

@@ -346,6 +346,29 @@ def test_what_may_be_no_copy_is_not_looked_through(what: str) -> None:
         ends(NO_COPIES[what], "stop o")
 
 
+def test_copies_of_copies_are_followed_to_an_end() -> None:
+    # Written out, the last of them has 3^40 elements of the first.
+    chain = [
+        f"""  local a{k}: f32[9, 9] in scratch
+  for i{k} < 9:
+    for j{k} < 9:
+      a{k}[i{k}, j{k}] = {before}[i{k}, j{k}] + {before}[i{k}, {k % 9}] * {before}[{k % 9}, j{k}]"""
+        for k, before in enumerate(["x", *[f"a{k}" for k in range(39)]])
+    ]
+    text = "\n".join(
+        [
+            "nest f(x: f32[9, 9]) -> (y: f32[9])",
+            *chain,
+            "  for b < 9:",
+            "    y[b] = 0.0",
+            "    for o < 9:",
+            "      y[b] += a39[b, o]",
+        ]
+    )
+    with pytest.raises(ScheduleError, match="no comparison of indices holds"):
+        ends(text, "stop o")
+
+
 def test_levels_inside_of_a_shorter_loop_stay_as_they_are() -> None:
     text = BLOCKS.replace(SCORE, WINDOW).replace("(t + 7)//8", "64").replace("t - 8*o", "8")
     scheduling = shorten(Scheduling(parse_nest(text)))
