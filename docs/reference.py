@@ -109,8 +109,9 @@ PAGES = {
     "nn": ReferencePage(
         "Modules",
         "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md), "
-        "[PyTorch models](../torch_models.md) and [ONNX models](../onnx_models.md) explain them.",
-        "ll.from_onnx ll.from_torch",
+        "[PyTorch models](../torch_models.md), [ONNX models](../onnx_models.md) and [texts as "
+        "vectors](../embeddings.md) explain them.",
+        "ll.from_onnx ll.from_torch ll.load ll.Embedder",
     ),
     "course": ReferencePage(
         "The course",

@@ -95,6 +95,8 @@ if TYPE_CHECKING:
     from luminal_lab.importing.torch_export import from_torch
     from luminal_lab.io.opened import Opened, open as open  # noqa: A004  # users call it ll.open
     from luminal_lab.kernels.user.call import kernel
+    from luminal_lab.language.embedder import Embedder
+    from luminal_lab.language.load import load
     from luminal_lab.nn.quantise import quantise
     from luminal_lab.passes.base import Pass, graph_pass
     from luminal_lab.passes.compilation import Compilation, Trace
@@ -145,6 +147,7 @@ __all__ = [
     "DimError",
     "Edit",
     "Elementwise",
+    "Embedder",
     "Expr",
     "Firing",
     "GenericCompiler",
@@ -219,6 +222,7 @@ __all__ = [
     "isin",
     "kernel",
     "linalg",
+    "load",
     "maximum",
     "meshgrid",
     "minimise",
@@ -256,6 +260,7 @@ LATE = {
     "CUDACompiler": "devices.cuda.compiler",
     "Compilation": "passes.compilation",
     "Diff": "passes.diff",
+    "Embedder": "language.embedder",
     "Firing": "passes.snapshot",
     "GenericCompiler": "passes.generic",
     "HalfPrecision": "passes.half",
@@ -286,6 +291,7 @@ LATE = {
     "gradient": "passes.gradients",
     "graph_pass": "passes.base",
     "kernel": "kernels.user.call",
+    "load": "language.load",
     "minimise": "passes.minimise",
     "op": "passes.pattern",
     "open": "io.opened",

@@ -22,21 +22,30 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.builder import Transaction
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.ir import Meta
-from luminal_lab.core.ops import Input, Random
-from luminal_lab.core.origin import Origin, line_at
+from luminal_lab.core.ir import NO_META, Meta
+from luminal_lab.core.ops import Random
+from luminal_lab.devices.cpu.call import CPUCall
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import ArgumentError, DeviceError, DTypeError, LabError, ModelError, nearest
+from luminal_lab.devices.cpu.program import CPUProgram
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    InputError,
+    LabError,
+    ModelError,
+    nearest,
+)
 from luminal_lab.importing.aten import OPS
-from luminal_lab.importing.imported import Ref, Step, scope_name, write_step
+from luminal_lab.importing.dynamo_parts import GraphBreak, Part, part_of
+from luminal_lab.importing.imported import Ref, Step, graph_name, scope_name, write_step
 from luminal_lab.importing.torch_program import decompositions
 from luminal_lab.importing.torch_sizes import array_of, dtype_of
-from luminal_lab.importing.torch_steps import OF_TORCH, Reading, needed, refuse
+from luminal_lab.importing.torch_steps import Reading, needed, refuse
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
@@ -82,12 +91,12 @@ def luminal_lab(
         )
     torch = import_module("torch")
     common = import_module("torch._dynamo.backends.common")
-    ended = _ended(module)
+    part, names = part_of(module), names_of(module)
 
     def compiled(kind: str, graph: Torch, _: Sequence[object]) -> Callable[..., Any]:
         eager = graph.forward if fallback == "eager" else None
         try:
-            return boxed(CapturedGraph(torch, graph, kind, ended, threads, eager))
+            return boxed(CapturedGraph(torch, graph, kind, part, names, threads, eager))
         except LabError:
             if eager is None:
                 raise
@@ -114,32 +123,6 @@ def captured() -> tuple[CapturedGraph, ...]:
     return tuple([graph for graph in graphs if graph is not None])
 
 
-class GraphBreak(NamedTuple):
-    """Why dynamo ended a graph before the author's function did.
-
-    >>> print(GraphBreak("print is called", None))
-    print is called
-    """
-
-    reason: str
-    origin: Origin | None
-
-    @override
-    def __str__(self) -> str:
-        return self.reason if self.origin is None else f"{self.reason}\n  {self.origin}"
-
-
-def _ended(module: Torch) -> GraphBreak | None:
-    """Return why dynamo broke off after a graph, if it did."""
-    reason = getattr(module, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break:
-        return None
-    frames = [*reason.user_stack]
-    own = [frame for frame in frames if not OF_TORCH.search(frame.filename)] or frames
-    origin = line_at(own[-1].filename, own[-1].lineno) if own else None
-    return GraphBreak(" ".join(str(reason.reason).partition("\n  Hint:")[0].split()), origin)
-
-
 def _scope(path: str) -> str:
     """Return the path of a module below the one that is compiled.
 
@@ -148,6 +131,22 @@ def _scope(path: str) -> str:
     """
     path = re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
     return scope_name(re.sub(r"^(self|fn)(\.|$)", "", path))
+
+
+def names_of(module: Torch) -> dict[str, str]:
+    """Return what the names of arguments stand for in the graphs that autograd makes of one."""
+    names: dict[str, str] = {}
+    given = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for at, node in enumerate(given):
+        source = getattr(node.meta.get("grapharg"), "source", None)
+        if source is None:
+            continue
+        word = source.name if isinstance(source.name, str) else source.name()
+        name = _scope(re.sub(r"\.?_(?:modules|parameters|buffers)\['([^']+)'\]", r".\1", word))
+        if re.fullmatch(r"[\w.]+", name):
+            # Counted from 1 where there are gradients, and from 0 where there are none.
+            names[f"primals_{at + 1}"] = names[f"arg{at}_1"] = name
+    return names
 
 
 class Given(NamedTuple):
@@ -171,14 +170,17 @@ class CapturedGraph:
         torch: Torch,
         graph: Torch,
         kind: str = "inference",
-        ended: GraphBreak | None = None,
+        part: Part | None = None,
+        names: Mapping[str, str] | None = None,
         threads: int | None = None,
         eager: Callable[..., Any] | None = None,
     ) -> None:
         self.kind = kind
         """What it computes: inference, or a forward or backward pass of training."""
-        self.ended = ended
-        """Why dynamo ended it before the author's function did; None if it did not."""
+        self.part = part or Part(None, 0, None)
+        """Which part of the author's function it computes."""
+        self.names = names or {}
+        """What PyTorch's own names of arguments stand for, as in "head.weight"."""
         self._torch, self._threads, self._eager = torch, threads, eager
         self._lock = threading.RLock()
         nodes = [*graph.graph.nodes]
@@ -246,13 +248,28 @@ class CapturedGraph:
                 raise
             return self._eager
 
+    @property
+    def ended(self) -> GraphBreak | None:
+        """Why dynamo ended it before the author's function did; None if it did not."""
+        return self.part.ended
+
     @override
     def __repr__(self) -> str:
+        broken = f"; dynamo broke off, since {self.ended.reason}" if self.ended else ""
         return (
-            f"<CapturedGraph {self.number}, {self.kind}: {len(self.steps)} ops of ATen, "
-            f"{len(self.inputs)} inputs; compiled for {len(self.sessions)} sets of sizes"
-            + (f"; dynamo broke off: {self.ended}>" if self.ended else ">")
+            f"<CapturedGraph {self.number}, {self.kind}, {self.part}: "
+            f"{_counted(len(self.steps), 'op')} of ATen, {_counted(len(self.inputs), 'input')}; "
+            f"compiled for {_counted(len(self.sessions), 'set')} of sizes{broken}>"
         )
+
+    @override
+    def __str__(self) -> str:
+        where = self.ended.origin if self.ended else None
+        return f"{self!r}" if where is None else f"{self!r}\n  {where}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _kind(argument: Any) -> object:  # noqa: ANN401  # a tensor, or a size
@@ -321,6 +338,10 @@ def _hint(size: Torch) -> int | None:
     return None if hint is None else int(hint)
 
 
+ResultKey: TypeAlias = tuple[str, tuple[int, ...] | None]
+"""A computed value by its name, and the order of its axes in memory."""
+
+
 class SizedRun:
     """A captured graph in a session, for one set of sizes."""
 
@@ -329,12 +350,19 @@ class SizedRun:
     ) -> None:
         self._torch = torch
         self.session = cx = Graph(f"{captured.kind}_{captured.number}")
+        # Not a method of the graph, which would live as long as its sessions.
+        cx.remarks = partial(captured.part.remarks, captured.kind)
+        self._names = captured.names
         self._values: dict[str, Any] = {}
         self._inputs: list[tuple[int, Tensor]] = []
         for at, (name, argument) in enumerate(zip(captured.inputs, given, strict=True)):
             self._values[name] = argument
             if isinstance(argument, torch.Tensor):
                 tensor = self._values[name] = self._input(name, argument)
+                # For whoever looks at the session: weights are there for as long as their module.
+                cx.give(
+                    tensor.node, partial(_array_of_argument, torch, weakref.ref(argument), name)
+                )
                 self._inputs.append((at, tensor))
         for name, value in captured.constants.items():
             self._values[name] = self._input(name, value).borrow(array_of(torch, value))
@@ -343,7 +371,7 @@ class SizedRun:
                 write_step(cx, step, self._values, "graph of dynamo's")
         self._places = {name: at for at, name in enumerate(captured.inputs)}
         self._outputs = captured.outputs
-        self._computed: dict[tuple[str, tuple[int, ...] | None], Tensor] = {}
+        self._computed: dict[ResultKey, Tensor] = {}
         for out in captured.outputs:
             if isinstance(out, Given) and not self._is_given(out):
                 value: Any = self._values[out.base]
@@ -352,16 +380,37 @@ class SizedRun:
                 _check_result(torch, out.base, value, captured.types.get(out.base))
                 value = value if out.order is None else value.permute(*out.order)
                 self._computed[out.base, out.order] = value.retrieve()
-        self._owned = [v for v in self._computed.values() if not isinstance(v.node.op, Input)]
-        self._copied: set[tuple[str, tuple[int, ...] | None]] | None = None
-        """The results that share memory with an input or with another result."""
         self._is_random = any(isinstance(node.op, Random) for node in cx.ir)
+        self._call: CPUCall | None = None
         if self._computed:
-            cx.compile(GenericCompiler(), CPUCompiler(threads=threads))
+            compilation = cx.compile(GenericCompiler(), CPUCompiler(threads=threads))
+            if not isinstance(compilation.program, CPUProgram):
+                raise DeviceError(
+                    "torch.compile: there is no C compiler", hint="pip install ziglang"
+                )
+            into = dict(zip(compilation.written.output_ids, compilation.ir.output_ids, strict=True))
+            results = [into[value.id] for value in self._computed.values()]
+            self._call = CPUCall(compilation.program, results)
+            self._take(torch, captured.constants)
+
+    def _take(self, torch: Torch, constants: Mapping[str, Torch]) -> None:
+        """Note which argument each input of the program is, and what its results are like."""
+        assert self._call is not None
+        at = {tensor.id: place for place, tensor in self._inputs}
+        self._constants = {name: value.detach().contiguous() for name, value in constants.items()}
+        fixed = {self._values[name].id: v.data_ptr() for name, v in self._constants.items()}
+        # An argument's place, or the address of what is part of the graph.
+        self._given = [(at.get(node.id), fixed.get(node.id, 0)) for node in self._call.inputs]
+        self._like = [
+            (key, value.shape, getattr(torch, str(value.dtype)))
+            for key, value in self._computed.items()
+        ]
 
     def _input(self, name: str, value: Torch) -> Tensor:
         shape = tuple(map(int, value.shape))
-        return self.session.tensor(shape, dtype_of(value.dtype, name), name)
+        shown = graph_name(self._names.get(name, name))
+        with Transaction(self.session, NO_META):  # the caller is PyTorch
+            return self.session.tensor(shape, dtype_of(value.dtype, name), shown)
 
     def _is_given(self, out: Given) -> bool:
         """Return whether a result is an argument, or a view of one."""
@@ -369,44 +418,30 @@ class SizedRun:
 
     def __call__(self, *given: Any) -> list[Any]:
         """Run it on the memory of these tensors."""
-        session = self.session
-        # PyTorch does not say of all writes that they happened, so each run takes all inputs anew.
-        for at, tensor in self._inputs:
-            session.give(tensor.node, array_of(self._torch, given[at]))
-        results: dict[tuple[str, tuple[int, ...] | None], Torch] = {}
-        if self._computed:
-            if self._is_random:
-                # PyTorch's seed decides, and no two runs or graphs draw the same.
-                session.step = int(self._torch.randint(1 << 31, ()).item())
-            session.execute()
-            results = self._results()
-        # Nothing is kept alive, and whoever has a result may write into it.
-        for tensor in itertools.chain((tensor for _, tensor in self._inputs), self._owned):
-            session.forget(tensor.id)
+        results: dict[ResultKey, Torch] = {}
+        if self._call is not None:
+            empty, kept, addresses = self._torch.empty, list[Any](), list[int]()
+            for place, address in self._given:
+                if place is not None:
+                    value = given[place]
+                    if not value.is_contiguous() or value.is_neg():
+                        value = value.detach().resolve_neg().contiguous()
+                        kept.append(value)
+                    address = value.data_ptr()
+                addresses.append(address)
+            made = [empty(shape, dtype=dtype) for _, shape, dtype in self._like]
+            # PyTorch's seed decides, and no two runs or graphs draw the same.
+            step = int(self._torch.randint(1 << 31, ()).item()) if self._is_random else 0
+            self._call(addresses, [value.data_ptr() for value in made], step)
+            for (key, *_), value in zip(self._like, made, strict=True):
+                results[key] = value if key[1] is None else value.permute(_inverse(key[1]))
         return [self._given_out(out, given, results) for out in self._outputs]
-
-    def _results(self) -> dict[tuple[str, tuple[int, ...] | None], Torch]:
-        """Return what was computed, each result in memory of its own."""
-        arrays = {key: self.session.owned(value) for key, value in self._computed.items()}
-        if self._copied is None:
-            taken = [self.session.owned(tensor) for _, tensor in self._inputs]
-            self._copied = set()
-            for key, array in arrays.items():
-                if any(np.may_share_memory(array, other) for other in taken):
-                    self._copied.add(key)
-                taken.append(array)
-        results: dict[tuple[str, tuple[int, ...] | None], Torch] = {}
-        for key, array in arrays.items():
-            result = tensor_of(self._torch, array.copy() if key in self._copied else array)
-            order = key[1]
-            results[key] = result if order is None else result.permute(_inverse(order))
-        return results
 
     def _given_out(
         self,
         out: Any,  # noqa: ANN401  # a result, or None
         given: Sequence[Any],
-        results: Mapping[tuple[str, tuple[int, ...] | None], Torch],
+        results: Mapping[ResultKey, Torch],
     ) -> Any:  # noqa: ANN401  # a tensor, or a size
         if not isinstance(out, Given):
             return out
@@ -429,6 +464,17 @@ class SizedRun:
         return view.target(*args, **kwargs)
 
 
+def _array_of_argument(torch: Torch, argument: weakref.ref[Torch], name: str) -> Array:
+    """Return an argument of the first call as an array, if it still exists."""
+    value = argument()
+    if value is None:
+        raise InputError(
+            f"execute: the argument {name} is gone since the call that the session was made for",
+            hint=f'give it data: session["{name}"].set(...)',
+        )
+    return array_of(torch, value)
+
+
 def _inverse(order: Sequence[int]) -> list[int]:
     return [order.index(axis) for axis in range(len(order))]
 
@@ -444,18 +490,3 @@ def _check_result(torch: Torch, name: str, value: Tensor, wanted: Torch) -> None
             f"{wanted.dim()} axes",
             hint='options={"fallback": "eager"} leaves this graph to PyTorch',
         )
-
-
-def tensor_of(torch: Torch, array: Array) -> Torch:
-    """Return an array as a tensor of PyTorch's that shares its memory.
-
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
-    >>> from luminal_lab.dynamo import tensor_of
-    >>> tensor_of(torch, np.float32([1, 2]))
-    tensor([1., 2.])
-    """
-    own = array if array.flags.writeable else array.copy()
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(own.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(own)

@@ -15,7 +15,7 @@ from luminal_lab.core.builder import Mark, ShapeLike
 from luminal_lab.core.dtypes import DTypeLike
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import HostCall, Input
-from luminal_lab.core.origin import here, running_shell
+from luminal_lab.core.origin import Origin, here, running_shell
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import (
     DeviceError,
@@ -87,6 +87,8 @@ class Graph(CompiledStore):
             raise
         # The gradients that `backward` made, by input and loss.
         self._slopes: dict[int, dict[int, int]] = {}
+        self.remarks: Callable[[], Iterable[tuple[str, Origin | None]]] = tuple
+        """What there is to say of it as a whole, each with the user's line that it is about."""
         # Notebook cells: which one runs, and the nodes that each made, now and in its last run.
         self._first = 0
         self._made: dict[str | None, set[int]] = {}

@@ -44,8 +44,8 @@ READ_FIRST: Final = (
 )
 IN_PYTHON: Final = 'll.CPUCompiler(compiler="…") runs what you name there'
 UNPICKLED: Final = (
-    "if you know who wrote it: ll.from_torch(path, trust=True), or luminal-lab trust FILE; an ONNX "
-    "file or the weights as safetensors run nothing"
+    "if you know who wrote it: trust=True, or luminal-lab open FILE --trust, or luminal-lab trust "
+    "FILE once for all; an ONNX file, or the weights as safetensors, run nothing"
 )
 USUAL: Final = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
 """Names under which a file may mention the compiler that it was made with."""

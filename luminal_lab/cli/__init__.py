@@ -19,6 +19,7 @@ from typing import cast
 import luminal_lab
 from luminal_lab.cli.command import PROGRAM, STATUS, Command, indented
 from luminal_lab.cli.saying import say
+from luminal_lab.core.origin import here
 from luminal_lab.errors import Explained, LabError, LabWarning, nearest, visible
 
 GROUPS = {
@@ -67,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         return _told(str(error) if isinstance(error, Explained) else "stopped", 130)
     except LabError as error:
+        if error.where == str(here() or ""):  # whoever called this has written nothing
+            error.where = None
         return _told(str(error), 2)
     except BrokenPipeError:
         _drop_output()

@@ -180,7 +180,7 @@ def contents(path: str | Path) -> FileContents:
     if kind is FileKind.GGUF:
         return _of_gguf(path)
     weights = read_weights(path, "inspect")
-    return FileContents(path.name, kind, values=_of_weights(weights), tree=str(weights))
+    return FileContents(path.resolve().name, kind, values=_of_weights(weights), tree=str(weights))
 
 
 def _of_weights(weights: Weights) -> tuple[StoredValue, ...]:

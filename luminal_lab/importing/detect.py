@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from luminal_lab.core.origin import here
-from luminal_lab.errors import InputError
+from luminal_lab.errors import InputError, LabError
 from luminal_lab.reading import read_json, read_plain
 from luminal_lab.writing import as_path
 
@@ -71,6 +71,17 @@ REASONS: Final = {
 }
 """For what is not opened: why, and what to do instead."""
 
+WAYS: Final = {
+    FileKind.RECORDING: "ll.open({path!r})",
+    FileKind.ONNX: "ll.from_onnx({path!r})",
+    FileKind.EXPORTED: "ll.from_torch({path!r}, trust=True), if you know who wrote it",
+    **dict.fromkeys(
+        [FileKind.SAFETENSORS, FileKind.INDEX, FileKind.FOLDER],
+        "module.load({path!r}) gives these values to a module; luminal-lab open shows them",
+    ),
+}
+"""For what is opened: how."""
+
 FIELDS: Final = {
     **dict.fromkeys([1, 5], 0),
     **dict.fromkeys([2, 3, 4, 6, 7, 8, 14, 20, 25, 26], 2),
@@ -102,7 +113,7 @@ def kind_of_file(path: str | Path, subject: str = "open") -> FileKind:
         raise InputError(f"{subject}: {file}: {error.strerror or error}") from error
     if kind is None:
         raise InputError(
-            f"{subject}: {file} is nothing that is known here",
+            f"{subject}: {file} is nothing that is known here: {_looks(file)}",
             hint="it may be a recording, safetensors, GGUF, ONNX, a .pt2 of torch.export, or a "
             "folder with one of them",
         )
@@ -116,6 +127,42 @@ def supported(path: str | Path, subject: str = "open") -> FileKind:
         why, hint = REASONS[kind]
         raise InputError(f"{subject}: {path} is {kind.value}: {why}", hint=hint)
     return kind
+
+
+def unless_kind(path: str | Path, wanted: FileKind, subject: str, error: type[LabError]) -> None:
+    """Raise an error if a file is of another kind, with what opens it; unknown ones pass.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/x.npy", np.zeros(3))
+    ...     unless_kind(f"{folder}/x.npy", FileKind.ONNX, "from_onnx", ll.ModelError)
+    Traceback (most recent call last):
+    luminal_lab.errors.ModelError: from_onnx: x.npy is arrays of NumPy, and not an ONNX model
+    hint: np.load(path) reads it, and module.load_state_dict takes a dict of arrays
+    """
+    try:
+        kind = kind_of_file(path, subject)
+    except LabError:
+        return
+    if kind is wanted:
+        return
+    hint = REASONS[kind][1] if kind in REASONS else WAYS[kind].format(path=str(path))
+    raise error(
+        f"{subject}: {Path(path).name} is {kind.value}, and not {wanted.value}",
+        where=str(here() or "") or None,
+        hint=hint,
+    )
+
+
+def _looks(path: Path) -> str:
+    """Return what a file that is of no kind looks like."""
+    if path.is_dir():
+        return "a folder without weights"
+    with path.open("rb") as file:
+        head = file.read(16)
+    if head.startswith(b"PK\x03\x04"):
+        return "a zip without a model in it"
+    return f"it begins with {head!r}" if head else "it is empty"
 
 
 def _of_folder(folder: Path) -> FileKind | None:

@@ -341,13 +341,16 @@ class Imported(Module):
         what, names = kind_of(self), list(self.inputs)
         if len(args) > len(names):
             raise ArgumentError(
-                f"{what}: takes {len(names)} arguments, and not {len(args)}",
-                hint=f"they are {', '.join(names)}" if names else None,
+                f"{what}: {len(args)} arguments are given, and it takes {len(names)}",
+                hint=f"its arguments are {', '.join(names)}" if names else None,
             )
         given = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             ArgumentError.unless_known(
-                name, names, f"{what}: there is no argument {name!r}", f"there is {names}"
+                name,
+                names,
+                f"{what}: there is no argument {name!r}",
+                f"its arguments are {', '.join(names)}",
             )
             if name in given:
                 raise ArgumentError(f"{what}: {name} is given twice", hint="give it once")
@@ -359,7 +362,7 @@ class Imported(Module):
             elif any(True for _ in refs_in(structure)):
                 raise ArgumentError(
                     f"{what}: the argument {name} is missing",
-                    hint=f"the arguments are {', '.join(names)}",
+                    hint=f"its arguments are {', '.join(names)}",
                 )
         sizes: dict[str, Dim] = {}
         for name, type in self.types.items():
@@ -473,7 +476,10 @@ def _fitted(
     if not isinstance(given, Tensor):
         shown = " ".join(repr(given).split())
         raise ArgumentError(
-            f"{what}: {shown[:60]} is not a tensor", hint="make one, as in cx.tensor(shape, dtype)"
+            f"{what}: {shown[:60]} is not a tensor",
+            hint="model(**model.tensors(cx)) gives all of them by name"
+            if isinstance(given, dict)
+            else "make one, as in cx.tensor(shape, dtype)",
         )
     if given.graph is not graph:
         raise ArgumentError(
@@ -486,9 +492,9 @@ def _fitted(
         )
     if given.ndim != len(type.shape):
         raise ShapeError(
-            f"{what}: {given.label} has {given.ndim} axes, and {tuple_text(type.shape)} was "
-            "exported",
-            hint="export the module again with an example of the other rank",
+            f"{what}: {given.label} has {given.ndim} ax{'is' if given.ndim == 1 else 'es'}, "
+            f"and the model takes {tuple_text(type.shape)}",
+            hint="how many axes there are is part of a model; unsqueeze and reshape add some",
         )
     for wanted, dim in zip(type.shape, given.shape, strict=True):
         if isinstance(wanted, Symbol):
@@ -516,8 +522,8 @@ def _check_shape(what: str, given: Tensor, type: TensorType, sizes: Mapping[str,
             own = isinstance(wanted, int)
             raise ShapeError(
                 f"{what}: axis {axis} of {given.label} is {dim}, and "
-                + (f"{wanted} was exported" if own else f"must be {wanted}, which is {size}"),
-                hint="dynamic={…} of the import names axes that may vary"
+                + (f"the model takes {wanted}" if own else f"must be {wanted}, which is {size}"),
+                hint="from_torch(…, dynamic={…}) lets an axis vary, if the model does"
                 if own
                 else "give all arguments that share a dim one size",
             )

@@ -58,7 +58,10 @@ def from_onnx(path: str | Path, *, known: Mapping[str, object] | None = None) ->
     >>> [*model.parameters()], model(cx.tensor(("n", 4))).shape
     (['w'], (n, 2))
     """
-    expect(path, str | Path, "from_onnx: {} is no path", "name an ONNX file")
+    hint = "name an ONNX file"
+    if hasattr(path, "SerializeToString"):
+        hint = "onnx.save(model, path) writes a model to a file"
+    expect(path, str | Path, "from_onnx: {} is no path", hint)
     file = Path(path)
     model = read_model(file, "from_onnx")
     return module_of(model, file.name, file.parent, known)

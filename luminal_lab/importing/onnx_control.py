@@ -13,7 +13,7 @@ from luminal_lab.core.dims import Expr, known as decided
 from luminal_lab.core.dtypes import Array
 from luminal_lab.importing.imported import Ref
 from luminal_lab.importing.onnx_file import GRAPH, Proto, line_of
-from luminal_lab.importing.onnx_nodes import MOST_NODES, Nodes, Scope, title
+from luminal_lab.importing.onnx_nodes import MOST_NODES, OURS, Nodes, Scope, title
 from luminal_lab.importing.onnx_ops import OPS
 from luminal_lab.importing.onnx_ops.table import (
     DAMAGED,
@@ -28,8 +28,6 @@ from luminal_lab.tensor import Tensor
 
 MOST_UNROLLED: Final = 4096
 """The most nodes that a loop may become."""
-OURS: Final = "", "ai.onnx"
-"""The domains whose ops are known."""
 
 
 class Rounds:
@@ -59,7 +57,9 @@ class Control(Nodes):
         if local is not None:
             self._expand(scope, node, local, depth)
         elif node.domain not in OURS:
-            raise Refusal(f"its domain is {node.domain!r}, and only ONNX's own ops are known")
+            raise self.missing(
+                node, f"its domain is {node.domain!r}, and only ONNX's own ops are known"
+            )
         elif node.op_type in self.graphs:
             self.graphs[node.op_type](self, scope, node, depth)
         elif node.op_type not in OPS:

@@ -13,6 +13,7 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DeviceError, ModelError, visible
+from luminal_lab.importing.detect import FileKind, unless_kind
 from luminal_lab.importing.onnx_ops.table import DAMAGED, ELEMENTS, Refusal
 from luminal_lab.reading import read_plain
 
@@ -62,6 +63,9 @@ def read_model(file: Path, subject: str) -> Proto:
             f"{subject}: {file} cannot be read: {getattr(error, 'strerror', None) or error}",
             "give the path of an ONNX file",
         ) from error
+    if not data:
+        raise wrong(f"{subject}: {file.name} is no ONNX model: it is empty", "write it once more")
+    unless_kind(file, FileKind.ONNX, subject, ModelError)
     try:
         return package.load_model_from_string(data)
     except Exception as error:  # protobuf's own, which has no public base

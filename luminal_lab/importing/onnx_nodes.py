@@ -40,6 +40,8 @@ from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sources import Sources
 from luminal_lab.tensor.store import Store
 
+OURS: Final = "", "ai.onnx"
+"""The domains whose ops are known."""
 MOST_NODES: Final = 1 << 17
 """The most nodes of a model, those of unrolled loops and of functions included."""
 MOST_ELEMENTS: Final = 1 << 22
@@ -363,12 +365,17 @@ class Nodes(File, ABC):
         behind = self.graph.ir.ancestors([value.id])
         return tuple(name for name, id in self.input_ids.items() if id in behind)
 
-    def missing(self, node: Proto) -> ModelError:
-        """Return an error for an op that there is nothing to write with."""
+    def missing(
+        self, node: Proto, why: str = "there is nothing to write this op with"
+    ) -> ModelError:
+        """Return an error for an op that is not here."""
         error = self.error(
-            f"{title(node)}: there is nothing to write this op with", nearest(node.op_type, OPS)
+            f"{title(node)}: {why}",
+            nearest(node.op_type, OPS)
+            or "luminal-lab models inspect FILE says all that is not here",
         )
-        error.missing = [node.op_type]
+        foreign = node.domain not in OURS
+        error.missing = [visible(f"{node.domain}.{node.op_type}" if foreign else node.op_type)]
         return error
 
 

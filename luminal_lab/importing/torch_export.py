@@ -13,23 +13,35 @@ from __future__ import annotations
 
 import inspect
 import io
+import logging
+import re
+import sys
 import warnings
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from luminal_lab.core.dims import Symbol
-from luminal_lab.errors import ArgumentError, DeviceError, ModelError
+from luminal_lab.errors import PACKAGE, ArgumentError, DeviceError, ModelError
+from luminal_lab.importing.detect import FileKind, unless_kind
 from luminal_lab.importing.imported import Imported
 from luminal_lab.importing.torch_program import as_module
 from luminal_lab.importing.torch_sizes import Torch, axes_of
 from luminal_lab.importing.torch_steps import OF_TORCH, origin_of
+from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told
 from luminal_lab.trust import admit_exported, asked
+
+TALKING: Final = ("torch", "torch.export", "torch.fx.experimental.symbolic_shapes")
+"""Those of torch's loggers that speak during an export."""
+FIXED: Final = re.compile(r"L\['(\w+)'\](\S*)\.size\(\)\[(\d+)\].*?constant \((\d+)\)", re.DOTALL)
+"""How torch says that a module fixes an axis."""
+BY_VALUES: Final = "GuardOnDataDependentSymNode"
+"""torch's error about sizes and branches that depend on values."""
 
 
 @told
@@ -56,19 +68,45 @@ def from_torch(
     """
     torch = _torch()
     asked("from_torch", trust)
+    if isinstance(module, torch.nn.Module):
+        module = getattr(module, "_orig_mod", module)  # of torch.compile
+    elif inputs is not None and isinstance(module, (str, Path, torch.export.ExportedProgram)):
+        raise ArgumentError(
+            "from_torch: inputs are given, and an exported program was exported with its own",
+            hint="leave them out, or give the module itself",
+        )
     with _quiet():
         if isinstance(module, (str, Path)):
             program, kind, is_live = _loaded(torch, Path(module), trust), "Exported", False
         elif isinstance(module, torch.export.ExportedProgram):
             program, kind, is_live = module, "Exported", False
+        elif isinstance(module, torch.jit.ScriptModule):
+            raise ArgumentError(
+                "from_torch: a module of TorchScript cannot be exported",
+                hint="give the torch.nn.Module that it was made of",
+            )
         elif isinstance(module, torch.nn.Module):
             program, kind, is_live = _exported(torch, module, inputs, dynamic), "", True
         else:
-            raise ArgumentError(
-                f"from_torch: {module!r} is no PyTorch module",
-                hint='give a torch.nn.Module, an ExportedProgram, or a path such as "model.pt2"',
-            )
+            raise _no_module(module)
         return as_module(torch, program, kind or type(module).__name__, dynamic, is_live)
+
+
+def _no_module(given: object) -> ArgumentError:
+    """Return the error about what is no module, with what to give instead."""
+    hint = 'give a torch.nn.Module, an ExportedProgram, or a path such as "model.pt2"'
+    if isinstance(given, type):
+        shown = f"the class {given.__name__}"
+        hint = f"make a module of it first: {given.__name__}(…)"
+    elif isinstance(given, Mapping):
+        shown = f"a dict of {len(cast('Mapping[object, object]', given)):,} values"
+        hint = "values have no forward: make the module, let it load_state_dict them, and give it"
+    elif callable(given):
+        shown = f"the function {getattr(given, '__name__', type(given).__name__)}"
+        hint = "call it in the forward of a torch.nn.Module"
+    else:
+        shown = " ".join(repr(given).split())[:60]
+    return ArgumentError(f"from_torch: {shown} is no PyTorch module", hint=hint)
 
 
 def _torch() -> Torch:
@@ -84,10 +122,18 @@ def _torch() -> Torch:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Keep torch's warnings about itself from whoever imports a model."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    """Keep what torch says about itself from whoever imports a model; errors have the reason."""
+    loggers = [logging.getLogger(name) for name in TALKING]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _loaded(torch: Torch, path: Path, trust: bool) -> Torch:
@@ -98,6 +144,7 @@ def _loaded(torch: Torch, path: Path, trust: bool) -> Torch:
         raise ArgumentError(
             f"from_torch: {path} cannot be read: {error.strerror}", hint="name a .pt2 file"
         ) from None
+    unless_kind(path, FileKind.EXPORTED, "from_torch", ModelError)
     admit_exported(data, path.name, trust=trust)
     try:
         return torch.export.load(io.BytesIO(data))
@@ -121,6 +168,11 @@ def _exported(
     torch: Torch, module: Torch, inputs: object, dynamic: Mapping[str, Any] | None
 ) -> Torch:
     """Return a module as torch.export writes it down."""
+    if dynamic is not None and not isinstance(dynamic, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        raise ArgumentError(
+            f"from_torch: dynamic is {dynamic!r}",
+            hint='name axes by argument, as in {"x": ("batch", None)}',
+        )
     if inputs is None:
         raise ArgumentError(
             "from_torch: inputs are missing",
@@ -135,6 +187,13 @@ def _exported(
     args, kwargs = _as_torch(torch, args), _as_torch(torch, kwargs)
     names = _names_of(module, args, kwargs)
     given = dict(zip(names, (*args, *kwargs.values()), strict=True))
+    for name, value in given.items():
+        if isinstance(value, Tensor):
+            raise ArgumentError(
+                f"from_torch: {name} is {value.label}, a tensor of ours",
+                hint="give an example of PyTorch's or NumPy's; the module that comes back takes "
+                "tensors of ours",
+            )
     for name in dynamic or {}:
         ArgumentError.unless_known(
             name,
@@ -146,19 +205,43 @@ def _exported(
         name: _shapes(torch, f"from_torch: dynamic[{name!r}]", value, (dynamic or {}).get(name))
         for name, value in given.items()
     }
+    said = io.StringIO()
     try:
-        with torch.no_grad():
-            return torch.export.export(
+        with torch.no_grad(), redirect_stderr(said):
+            program = torch.export.export(
                 module, args, kwargs, dynamic_shapes=shapes if dynamic else None, strict=False
             )
     except Exception as error:
+        # Before it gives up on a branch, torch prints the half of the program that it has.
+        if type(error).__name__ != BY_VALUES:
+            sys.stderr.write(said.getvalue())
         where = [origin_of(line, False) for line in [_trace_of(error)] if line]
+        why, hint = _reason(error)
         raise ModelError(
-            f"from_torch: torch.export cannot export {type(module).__name__}: {_first(error)}",
+            f"from_torch: torch.export cannot export {type(module).__name__}: {why}",
             where=str(where[0]) if where and where[0] else None,
-            hint="sizes and branches that depend on values cannot be exported; axes that the "
-            "module fixes cannot be named in dynamic",
+            hint=hint,
         ) from error
+    sys.stderr.write(said.getvalue())
+    return program
+
+
+def _reason(error: BaseException) -> tuple[str, str]:
+    """Return why an export failed, and what to do."""
+    if type(error).__name__ == BY_VALUES:
+        return (
+            "a size or a branch depends on the values of a tensor",
+            'torch.where has both branches; torch.compile(module, backend="luminal_lab") runs the '
+            "module in parts, as it is",
+        )
+    fixed = FIXED.search(str(error))
+    if fixed is not None:
+        name, inside, axis, size = fixed.groups()
+        return (
+            f"axis {axis} of {name}{inside} cannot vary: the module is made for the size {size}",
+            f"leave that axis out of dynamic, as in {{{name!r}: {{0: 'batch'}}}}",
+        )
+    return _first(error), "does module(*inputs) run in PyTorch? The export runs it in the same way"
 
 
 def _trace_of(error: BaseException) -> str:
@@ -167,7 +250,9 @@ def _trace_of(error: BaseException) -> str:
 
     frames = traceback.extract_tb(error.__traceback__)
     mine = [
-        f for f in frames if not OF_TORCH.search(f.filename) and "luminal_lab" not in f.filename
+        f
+        for f in frames
+        if not OF_TORCH.search(f.filename) and not f.filename.startswith((PACKAGE, "<string>"))
     ]
     return "\n".join(f'File "{f.filename}", line {f.lineno}, in f\n    {f.line}' for f in mine[-1:])
 
@@ -189,9 +274,18 @@ def _names_of(module: Torch, args: Sequence[object], kwargs: Mapping[str, object
     try:
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
     except TypeError as error:
+        wanted = inspect.signature(module.forward).parameters
+        for name in kwargs:
+            ArgumentError.unless_known(
+                name,
+                wanted,
+                f"from_torch: {type(module).__name__}.forward has no argument {name!r}",
+                f"its arguments are {', '.join(wanted)}",
+            )
         raise ArgumentError(
             f"from_torch: {type(module).__name__}.forward cannot be called with inputs: {error}",
-            hint="give its arguments as a tuple, or as a dict by name",
+            hint=f"its arguments are {', '.join(wanted)}; give examples of them as a tuple, or as "
+            "a dict by name",
         ) from None
     positional = [
         name

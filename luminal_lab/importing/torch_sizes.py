@@ -34,9 +34,17 @@ def axes_of(what: str, names: Names | None, rank: int) -> Iterator[tuple[int, st
     rows = names.items() if isinstance(names, Mapping) else enumerate(names)
     for axis, name in rows:
         if axis >= rank or axis < -rank:
-            raise ArgumentError(f"{what} names axis {axis}, and the tensor has {rank}", hint=None)
+            raise ArgumentError(
+                f"{what} names axis {axis}, and the tensor has {rank}",
+                hint=f"its axes are 0 to {rank - 1}" if rank else "it is a scalar",
+            )
         if isinstance(name, (str, Symbol)):
             yield axis % rank, name
+        elif name is not None:
+            raise ArgumentError(
+                f"{what} names axis {axis} {name!r}",
+                hint='a name is a word or an ll.Symbol, as in ("batch", None); None is fixed',
+            )
 
 
 class Sizes(NamedTuple):

@@ -9,8 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
+from typing_extensions import override
+
 from luminal_lab.advice.finding import Advice
 from luminal_lab.core.origin import Origin
+from luminal_lab.errors import visible
 from luminal_lab.io.board_facts import BoardFacts
 from luminal_lab.io.derivation_facts import DerivationFacts
 from luminal_lab.io.search_facts import SearchFacts, check_search
@@ -31,6 +34,20 @@ class Line:
     file: str
     line: int
     code: str = ""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What there is to say of a whole compile, and the user's line that it is about, if any."""
+
+    text: str
+    line: Line | None = None
+
+    @override
+    def __str__(self) -> str:
+        line = self.line
+        where = "" if line is None else f"\n  {Origin(line.file, line.line, line.code)}"
+        return visible(f"{self.text}{where}")
 
 
 @dataclass(frozen=True)
@@ -272,6 +289,8 @@ class Facts:
     """Where the compile ended, if it was made to end at a firing."""
     search: SearchFacts | None = None
     """The search for the graph's kernels, if there was one."""
+    remarks: tuple[Remark, ...] = ()
+    """What there is to say of it as a whole: where it stopped, what it is a part of."""
 
     def to_json(self, origins: dict[Origin, int] | None = None) -> dict[str, Json]:
         """Return the facts as JSON values.
@@ -285,6 +304,14 @@ class Facts:
             ):
                 lines = [Origin(line.file, line.line, line.code) for line in launch.origins]
                 row["origins"] = [origins.setdefault(line, len(origins)) for line in lines]
+            for remark, row in zip(
+                self.remarks, cast("list[dict[str, Json]]", data["remarks"]), strict=True
+            ):
+                at = remark.line
+                if at is not None:
+                    row["line"] = origins.setdefault(
+                        Origin(at.file, at.line, at.code), len(origins)
+                    )
         return data
 
     @classmethod

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from luminal_lab.errors import visible
 from luminal_lab.io.board_facts import board_facts, used_boards
 from luminal_lab.io.cells import besides, cells_of, environment, python_of
 from luminal_lab.io.derivation_facts import with_derivation
-from luminal_lab.io.facts import Asked, Facts, StopFacts, Subject
+from luminal_lab.io.facts import Asked, Facts, Remark, StopFacts, Subject
 from luminal_lab.io.launch_facts import LaunchedCompile, kernel_facts, launch_facts
 from luminal_lab.io.memory_facts import memory_facts
 from luminal_lab.io.recording import save_recording
@@ -67,6 +68,7 @@ def facts_of(
         besides(compilation.pipeline, compilation.licence),
         askable=askable(compilation),
         stop=StopFacts.of(compilation.stop),
+        remarks=() if compilation.stop is None else (Remark(visible(compilation.stop.reason)),),
         boards=tuple(board_facts(*used) for used in used_boards(boards_of(compilation), kernels)),
     )
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import prod
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -154,14 +154,18 @@ def _packed(subject: Subject, texts: Texts) -> dict[str, Json]:
 
 def _without_folders(facts: Facts, files: Mapping[str, str]) -> Facts:
     """Return facts with the recording's short names of files."""
+
+    def short(line: Line) -> Line:
+        return replace(line, file=files.get(line.file) or PurePath(line.file).name)
+
     launches = [
-        replace(
-            launch,
-            origins=tuple(Line(files.get(o.file, o.file), o.line, o.code) for o in launch.origins),
-        )
-        for launch in facts.launches
+        replace(launch, origins=tuple(map(short, launch.origins))) for launch in facts.launches
     ]
-    return replace(facts, launches=tuple(launches))
+    remarks = [
+        replace(remark, line=None if remark.line is None else short(remark.line))
+        for remark in facts.remarks
+    ]
+    return replace(facts, launches=tuple(launches), remarks=tuple(remarks))
 
 
 def _packed_values(arrays: Values, data: list[bytes]) -> list[Json]:
@@ -216,7 +220,8 @@ def _schema(title: str, data: bytes) -> tuple[int, bytes]:
         begins = data[:16].decode("ascii", "replace")
         raise RecordingError(
             f"{title}: this is not a recording: it begins with {begins!r}",
-            hint='give a file that cx.save("run.lab") has written',
+            hint='give a file that cx.save("run.lab") has written; ll.from_onnx and ll.from_torch '
+            "read models",
         )
     if not number.isdigit() or len(number) > 9 or int(number) < 1:
         raise RecordingError(f"{title}: it is damaged: its first line has no schema", hint=AGAIN)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim
+from luminal_lab.core.dims import Dim, known
 from luminal_lab.core.dtypes import DType, DTypeLike
 from luminal_lab.errors import ArgumentError, DTypeError, ShapeError
 from luminal_lab.nn.arguments import at_user, divides, probability, same_size, sizes
@@ -14,7 +14,7 @@ from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.init import xavier_uniform, zeros
 from luminal_lab.nn.linear import Linear
 from luminal_lab.nn.module import Module, snake
-from luminal_lab.nn.rope import RotaryEmbedding, Rotation
+from luminal_lab.nn.rope import RotaryEmbedding, Rotation, fixed
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sources import Sources
@@ -29,16 +29,24 @@ class Attention(Module):
     `heads // kv_heads` heads of queries each.
     """
 
-    def __init__(self, width: int, heads: int, kv_heads: int | None, dropout: float) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int | None,
+        dropout: float,
+        size: int | None = None,
+    ) -> None:
         self.heads = heads
         self.kv_heads = heads if kv_heads is None else kv_heads
         self.dropout = dropout
         name = snake(type(self))
         sizes(name, width=width, heads=heads, kv_heads=self.kv_heads)
-        divides(name, "heads", heads, width=width)
+        if size is None:
+            divides(name, "heads", heads, width=width)
         divides(name, "kv_heads", self.kv_heads, heads=heads)
         probability(name, dropout)
-        self.size = width // heads
+        self.size = width // heads if size is None else size
         """The features of one head."""
 
     def attend(
@@ -51,12 +59,17 @@ class Attention(Module):
         is_causal: bool = False,
         rotation: Rotation | None = None,
         cache: KVCache | None = None,
+        window: int | None = None,
+        slopes: Sequence[float] = (),
+        scale: float | None = None,
+        soft_cap: float | None = None,
     ) -> Tensor:
         """Return the values [..., seq, heads · size], mixed by the scores of queries and keys.
 
         `is_causal` hides the keys after each query. A mask (for padding, say) is True where a key
         may be seen, or is added to the scores [..., heads, seq, keys]. Queries that may see no key
-        give 0. With a cache, the keys are those of all positions so far.
+        give 0. With a cache, the keys are those of all positions so far. A causal query sees the
+        last `window` positions; a head's slope times their distance is taken from its scores.
 
         >>> attention = ll.nn.MultiheadAttention(8, 2)
         >>> x = cx.tensor((1, 5, 8))
@@ -73,9 +86,13 @@ class Attention(Module):
             k, v = cache.extend(self, k, v)
         if mask is not None:
             mask = checked(q.other("attention", mask))
-        if is_causal and past != 0:
-            # The last query sees every key, and a single one is the last.
-            mask = mask if q.shape[-2] == 1 else seen_from(past, q, mask)
+        end = past + q.shape[-2]
+        if window is not None and known(end <= window):
+            window = None  # it is as wide as the text
+        if is_causal and (past != 0 or window is not None or slopes):
+            # The last query sees every key within its window, and a single one is the last.
+            if q.shape[-2] != 1 or window is not None or slopes:
+                mask = seen_from(past, q, mask, window, slopes)
             is_causal = False
         mixed = q.scaled_dot_product_attention(
             k,
@@ -83,17 +100,33 @@ class Attention(Module):
             attn_mask=mask,
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=is_causal,
+            scale=scale,
             enable_gqa=self.heads != self.kv_heads,
+            soft_cap=soft_cap,
         )
         return mixed.transpose(-3, -2).flatten(-2)
 
 
-def seen_from(past: Dim, query: Tensor, mask: Tensor | None) -> Tensor:
+def seen_from(
+    past: Dim,
+    query: Tensor,
+    mask: Tensor | None,
+    window: int | None = None,
+    slopes: Sequence[float] = (),
+) -> Tensor:
     """Return a mask by which queries, from position `past` on, see earlier positions."""
     graph, count = query.graph, query.shape[-2]
     assert isinstance(graph, Sources)
     ends = graph.arange(past + 1, past + count + 1).unsqueeze(1)
-    seen = graph.arange(past + count) < ends  # [seq, past + seq]
+    keys = graph.arange(past + count)
+    seen = keys < ends  # [seq, past + seq]
+    if window is not None:
+        seen = seen & (keys >= ends - window)
+    if slopes:  # [heads, seq, past + seq]
+        far = (keys + 1 - ends).cast(query.dtype) * fixed(graph, slopes).reshape(-1, 1, 1)
+        if mask is not None:
+            far = mask.where(far, float("-inf")) if mask.dtype is DType.bool_ else far + mask
+        mask = far
     if mask is None:
         return seen
     return mask & seen if mask.dtype is DType.bool_ else seen.where(mask, float("-inf"))

@@ -136,7 +136,8 @@ class Module:
                 for value in (*args, *kwargs.values())
             )
             raise GraphError(
-                f"{kind_of(self)}: needs a tensor, whose graph is written, and not ({kinds})",
+                f"{kind_of(self)}: needs a tensor, whose graph is written, and "
+                + (f"not ({kinds})" if kinds else "none is given"),
                 where=str(here() or "") or None,
                 hint="make one first, as in cx.tensor(shape).set(data)",
             )

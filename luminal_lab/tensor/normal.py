@@ -409,13 +409,16 @@ class Normal(Sampled):
         is_causal: bool = False,
         scale: Scalar | None = None,
         enable_gqa: bool = False,
+        *,
+        soft_cap: float | None = None,
     ) -> Self:
         """Return softmax(query · keyᵀ · scale) · value, with this tensor as the query.
 
         Causal attention: `is_causal=True` hides the keys after each query's position. Padding, and
         any other mask: `attn_mask` is True where a key may be seen, or holds numbers that are added
         to the scores; it broadcasts to [..., queries, keys]. A query that may see no key gives 0.
-        Grouped heads: with `enable_gqa` several heads of the query share a head of the keys.
+        Grouped heads: with `enable_gqa` several heads of the query share a head of the keys. With
+        `soft_cap`, scores s become soft_cap · tanh(s / soft_cap) before anything is hidden.
 
         >>> x, lengths = cx.tensor((2, 5, 8), name="x"), cx.tensor((2,), "int64", name="lengths")
         >>> is_word = cx.arange(5) < lengths.reshape(2, 1, 1)  # the padding is False
@@ -430,6 +433,8 @@ class Normal(Sampled):
             scale = size and size**-0.5
         factor = query.constant(size, query.dtype, ()).rsqrt() if scale is None else scale
         scores = (query * factor).matmul(keys.transpose(-2, -1))
+        if soft_cap is not None:
+            scores = (scores * (1 / soft_cap)).tanh() * soft_cap
         if is_causal:
             row, column = (query._iota(size) for size in scores.shape[-2:])
             scores = (row.unsqueeze(1) < column).where(-math.inf, scores)

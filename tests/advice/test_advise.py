@@ -208,6 +208,24 @@ def test_a_kernel_far_from_its_roof_is_only_modelled(case_of):
     assert "low-share" not in [one.kind for one in advising.suspects(case)]
 
 
+def test_a_slow_kernel_is_at_the_line_of_most_of_its_work(case_of):
+    cx = ll.Graph()
+    x = cx.tensor((64, 64), name="x").set(np.ones((64, 64)))
+    product = x @ x
+    (product.reshape(8, 512) + 1).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
+    case = case_of(cx)
+    (row,) = case.timings.rows
+    slow = replace(row, samples=(1000 * row.limit.seconds,) * 5)
+    case = replace(case, timings=replace(case.timings, rows=(slow,), whole=slow.samples))
+    suspect = named(advising.suspects(case), "low-share")
+    gain = advising.gain_of(suspect, None, slow.seconds)
+    assert gain is not None
+    finding = advising.finding_of(case, suspect, gain)
+    assert finding.code == "product = x @ x"
+    assert finding.lines == slow.origins
+
+
 def test_a_function_that_needs_arrays_is_named_and_not_tried(case_of):
     cx = ll.Graph()
     x = cx.tensor((8, 8), name="x").set(np.ones((8, 8)))

@@ -50,3 +50,16 @@ def test_a_file_that_is_no_model(capsys, tmp_path):
     (tmp_path / "notes").write_text("hello")
     status, _, err = ask(capsys, "models", "inspect", tmp_path / "notes")
     assert (status, "is nothing that is known here" in err) == (2, True)
+
+
+def test_an_error_names_no_line_that_nobody_has_written(capsys, tmp_path):
+    status, _, err = ask(capsys, "models", "inspect", tmp_path / "gone.onnx")
+    assert (status, err.count("\n")) == (2, 2)
+    assert err.startswith("inspect: there is no ")
+
+
+def test_a_folder_has_its_own_name(capsys, tmp_path, monkeypatch):
+    ll.nn.Linear(2, 3).save(tmp_path / "head.safetensors")
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = ask(capsys, "models", "inspect", ".")
+    assert (status, out.partition(":")[0]) == (0, tmp_path.name)

@@ -20,6 +20,7 @@ WRONG = {
         ("answer = lambda path: set()", "not yet: it names an op of somebody's own"),
         ('answer = lambda path: {"Swish"}', "not yet: of a model that is all here"),
         (LACKS.replace("set(", "len("), "expected a set of names, got"),
+        (LACKS.replace("set(", "dict("), "expected a set of names, got a dict"),
     ),
     "14.3": (
         ('answer = "h = MatMul(x, a) y = MatMul(h, b)"', "not yet: it comes in"),
@@ -28,7 +29,14 @@ WRONG = {
             "not yet: no op of another domain is left",
         ),
         (MENDED.replace("Sigmoid", "Sigmoyd"), "not yet: it comes in"),
-        (MENDED.replace("(h, s)", "(h, s"), "not yet: it comes in"),
+        (
+            MENDED.replace("(h, s)", "(h, s"),
+            "ONNX cannot read it, at 'y = MatMul(k, b)': Expected character )",
+        ),
+        (
+            'answer = "h = MatMul(x, a) k = Mul(h, Sigmoid(h)) y = MatMul(k, b)"',
+            "a node is called with names, not with other nodes",
+        ),
         ("answer = 3", "expected a text of ONNX nodes"),
     ),
 }

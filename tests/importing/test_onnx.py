@@ -401,7 +401,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="is no path"):
         ll.from_onnx(7)  # pyright: ignore[reportArgumentType]
     (tmp_path / "empty.onnx").write_bytes(b"")
-    with pytest.raises(ModelError, match=r"empty\.onnx: it uses no ops of ONNX's own domain"):
+    with pytest.raises(ModelError, match="it is empty"):
         ll.from_onnx(tmp_path / "empty.onnx")
 
 

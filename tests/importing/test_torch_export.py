@@ -4,6 +4,7 @@ import pickle
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -210,9 +211,15 @@ def test_a_file_that_would_run_something_does_not(torch, tmp_path):
             return (open, (str(tmp_path / "mark"), "w"))
 
     path = tmp_path / "evil.pt2"
-    path.write_bytes(pickle.dumps(Evil()))
+    with ZipFile(path, "w") as archive:
+        archive.writestr("evil/archive_format", "pt2")
+        archive.writestr("evil/data/weights/0.pt", pickle.dumps(Evil()))
     with pytest.raises(TrustError):
         ll.from_torch(path)
+    path.write_bytes(pickle.dumps(Evil()))
+    for given in (False, True):
+        with pytest.raises(ll.ModelError, match="is pickled weights of PyTorch, and not a program"):
+            ll.from_torch(path, trust=given)
     assert not (tmp_path / "mark").exists()
 
 
@@ -275,12 +282,26 @@ def test_a_module_that_cannot_be_imported(torch, name):
     assert HERE in (caught.value.where or "") or not has_line
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
 def test_wrong_arguments(torch, net, monkeypatch):
     ids = torch.zeros(1, 2, dtype=torch.int64)
     wrong = [
         ((3,), {}, "3 is no PyTorch module"),
         ((net,), {}, "inputs are missing"),
-        ((net, {"idz": ids}), {}, "cannot be called with inputs"),
+        ((net, {"idz": ids}), {}, "Net.forward has no argument 'idz'"),
+        ((net, (ids, ids, ids)), {}, "cannot be called with inputs: too many positional"),
+        ((net, ll.Graph().tensor((1, 2))), {}, "ids is %0 (1, 2), a tensor of ours"),
+        ((type(net), ids), {}, "make a module of it first"),
+        ((net.state_dict(), ids), {}, "values is no PyTorch module"),
+        ((torch.relu, ids), {}, "the function relu is no PyTorch module"),
+        (
+            (torch.jit.trace(torch.nn.Linear(4, 2), torch.zeros(1, 4)), ids),
+            {},
+            "a module of TorchScript cannot be exported",
+        ),
+        ((torch.export.export(net, (ids,)), ids), {}, "was exported with its own"),
+        ((net, ids, ["batch"]), {}, "dynamic is ['batch']"),
+        ((net, ids, {"ids": (1, 2)}), {}, "dynamic['ids'] names axis 0 1"),
         ((net, ids, {"idz": ("a",)}), {}, "dynamic names the argument 'idz'"),
         ((net, ids, {"ids": "batch"}), {}, "dynamic['ids'] is 'batch'"),
         ((net, ids, {"ids": (None, None, "c")}), {}, "names axis 2, and the tensor has 2"),
@@ -306,8 +327,36 @@ def test_an_axis_that_the_module_fixes_cannot_vary(torch):
         def forward(self, x):
             return x.reshape(2, 3)
 
-    with pytest.raises(ll.ModelError, match=r"torch\.export cannot export Fixed"):
+    wanted = "axis 0 of x cannot vary: the module is made for the size 6"
+    with pytest.raises(ll.ModelError, match=wanted):
         ll.from_torch(Fixed(), torch.zeros(6), dynamic={"x": ("n",)})
+
+
+def test_a_branch_by_values_is_told_in_our_words_alone(torch, capfd):
+    with pytest.raises(ll.ModelError) as caught:
+        ll.from_torch(Uses(torch).branch, torch.ones(3))
+    assert "a size or a branch depends on the values of a tensor" in str(caught.value)
+    assert 'torch.compile(module, backend="luminal_lab")' in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_error_of_the_modules_own_is_passed_on(torch):
+    with pytest.raises(
+        ll.ModelError, match=r"cannot export Linear: .*must have same reduction dim"
+    ):
+        ll.from_torch(torch.nn.Linear(4, 2), torch.zeros(3, 5))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_a_compiled_module_is_the_one_inside(torch, net):
+    model = ll.from_torch(torch.compile(net), torch.zeros(1, 2, dtype=torch.int64))
+    assert type(model).__name__ == type(net).__name__
+
+
+def test_a_file_of_another_kind_leads_to_what_opens_it(torch, tmp_path):
+    ll.nn.Linear(2, 3).save(tmp_path / "head.safetensors")
+    with pytest.raises(ll.ModelError, match=r"is weights in safetensors, and not a program"):
+        ll.from_torch(tmp_path / "head.safetensors", trust=True)
 
 
 def test_structures_of_arguments(torch):

@@ -224,6 +224,12 @@ export interface Roofline {
   readonly how: string;
 }
 
+/** Something about a run as a whole, and the line that it is about, in its origins. */
+export interface Remark {
+  readonly text: string;
+  readonly line: number | null;
+}
+
 export interface Cell {
   readonly title: string;
   readonly text: string;
@@ -248,13 +254,14 @@ export interface Facts {
   readonly python: string;
   /** The Python of what it was given beside passes: the device alone, a licence. */
   readonly besides: readonly string[];
+  readonly remarks: readonly Remark[];
 }
 
 /** Facts with an empty list for each that was not sent. */
 export function wholeFacts(sent: Partial<Facts>): Facts {
   return {
     launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], boards: [], askable: [], advice: null, cells: [],
-    environment: {}, python: "", besides: [], ...sent,
+    environment: {}, python: "", besides: [], remarks: [], ...sent,
     kernels: (sent.kernels ?? []).map((kernel) => ({ ...kernel, first: kernel.first ?? "" })),
   };
 }

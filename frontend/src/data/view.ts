@@ -173,8 +173,9 @@ export class View {
 
   /** All things of a row: a scalar stands in each op that reads it. */
   thingsOf(row: number): readonly number[] {
-    const all = this.stands.get(row) ?? [];
-    return [...new Set(all.length > 1 ? all.map((one) => this.thingOf(one)) : [this.thingOf(row)])].filter((thing) => thing >= 0);
+    const all = this.stands.get(row) ?? [], one = all.length > 1 ? -1 : this.thingOf(row);
+    if (all.length < 2) return one < 0 ? [] : [one];
+    return [...new Set(all.map((each) => this.thingOf(each)))].filter((thing) => thing >= 0);
   }
 
   /** The things of a frame that open. */
@@ -200,12 +201,13 @@ export class View {
   /** The things that a thing stands in, inner ones first. */
   above(thing: number): number[] {
     const found: number[] = [];
-    let box = this.frame.box[this.thing.frame[thing]!]!;
-    while (box >= 0) {
-      found.push(box);
-      box = this.frame.box[this.thing.frame[box]!]!;
-    }
+    for (let box = this.boxOf(thing); box >= 0; box = this.boxOf(box)) found.push(box);
     return found;
+  }
+
+  /** The thing whose frame a thing stands in; -1 for those outside all. */
+  boxOf(thing: number): number {
+    return this.frame.box[this.thing.frame[thing]!]!;
   }
 
   /** The thing of a box, by its path; -1 where this view has none. */

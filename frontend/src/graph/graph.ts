@@ -159,11 +159,11 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     map?.look(camera, now.size);
     stubSoon();
   };
-  /** Where wires leave the screen is said once it stands still. */
-  const stubSoon = (): void => {
+  /** Where wires leave the screen is said once it stands still: at once where no hand is moving it. */
+  const stubSoon = (wait = PAUSE): void => {
     if (stubs.childElementCount) stubs.replaceChildren();
     clearTimeout(pause);
-    pause = setTimeout(stub, PAUSE) as unknown as number;
+    pause = setTimeout(stub, wait) as unknown as number;
   };
   const stub = (): void => {
     clearTimeout(pause);
@@ -201,6 +201,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       look(share === 1 ? to : { scale, x: between(width / 2, from.x, to.x), y: between(height / 2, from.y, to.y) });
       tell();
       if (share < 1) flight = requestAnimationFrame(step);
+      else stubSoon(0);
     };
     step(start);
   };
@@ -295,6 +296,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     now.camera = camera;
     paint.draw();
     look(camera);
+    stubSoon(0);
     if (!isOther && camera.scale === old.scale && !isStill()) paint.glide(before, (old.x - camera.x) / old.scale, (old.y - camera.y) / old.scale);
     // Another pass: its graph after comes of the one before, whatever was seen until now.
     else if (isOther && now.there.isOwn && places() === "after" && !isStill()) {

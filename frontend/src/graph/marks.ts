@@ -4,6 +4,7 @@ import { s } from "../parts/dom";
 import { thick, wireData, type Look } from "./drawing";
 import { route } from "./routes";
 import { outline, tenth } from "./shapes";
+import type { Presence } from "../data/presence";
 import type { Selected, Store } from "../data/store";
 import { css } from "../parts/styles";
 
@@ -33,8 +34,24 @@ function chosen({ run }: Store, selected: Selected): Set<number> {
   return own;
 }
 
-/** The visible things that are selected, and those that are related to them. */
-export function litOf(store: Store, { scene, there }: Look): { strong: Set<number>; soft: Set<number> } {
+/** What is lit: the visible things that are selected, and those that are related to them. */
+interface Lit {
+  strong: Set<number>;
+  soft: Set<number>;
+}
+/** What was last found for each place that is looked at, and from what. */
+const known = new WeakMap<Presence, { of: readonly unknown[]; lit: Lit }>();
+
+/** What is lit in a picture; found anew only where the selection or the picture is another. */
+export function litOf(store: Store, look: Look): Lit {
+  const of = [store.selected, store.related, store.place, look.scene], last = known.get(look.there);
+  if (last?.of.every((one, at) => one === of[at])) return last.lit;
+  const lit = found(store, look);
+  known.set(look.there, { of, lit });
+  return lit;
+}
+
+function found(store: Store, { scene, there }: Look): Lit {
   const { selected, run, place } = store, { view } = scene;
   const strong = new Set<number>(), soft = new Set<number>();
   if (!selected) return { strong, soft };

@@ -170,12 +170,13 @@ export class Scene {
 
   /** All that stands for a row: a scalar is in each op that reads it. */
   allStanding(row: number): readonly number[] {
-    return [...new Set(this.view.thingsOf(row).map((thing) => this.seen(thing)))].filter((thing) => thing >= 0);
+    const things = this.view.thingsOf(row).map((thing) => this.seen(thing)).filter((thing) => thing >= 0);
+    return things.length < 2 ? things : [...new Set(things)];
   }
 
   private seen(thing: number): number {
-    if (thing < 0 || this.isVisible(thing)) return thing;
-    return this.view.above(thing).find((box) => this.isVisible(box)) ?? -1;
+    while (thing >= 0 && !this.isVisible(thing)) thing = this.view.boxOf(thing);
+    return thing;
   }
 
   /** The innermost thing at a point; -1 where there is none. */

@@ -9,6 +9,7 @@ import { css } from "../parts/styles";
 import { bytes, count, many, seconds } from "../data/units";
 import { wordsOf } from "../data/words";
 import { questions } from "./whynot";
+import { remarksOf } from "./remarks";
 
 css`
 .ll-side { overflow: auto; padding: 8px 12px 16px; border-left: 1px solid var(--ll-line); flex: 0 1 310px; min-width: 210px; overflow-wrap: anywhere; }
@@ -119,6 +120,7 @@ function told(store: Store, live: Live): Child[] {
     return [
       h("h2", null, run.title || "graph"),
       h("p", null, `${count(alive.size, "node")} ${where}. Select one to see what is known of it.`),
+      titled("Where it is from", remarksOf(store)),
       facts([["inputs", String(run.stages[stage]!.inputs.length)], ["outputs", nodes(run.stages[stage]!.outputs)]]),
       titled("Ops", ops([...run.lines(stage)])),
       titled("Passes", run.pipeline && h("pre", null, run.pipeline)),

@@ -16,6 +16,7 @@ import { listen } from "../parts/keys";
 import type { Live } from "../data/live";
 import { memory } from "../panes/memory";
 import { pair, type Pair } from "../graph/pair";
+import { remarks } from "../panes/remarks";
 import { rerun } from "../panes/rerun";
 import { linkButton } from "./links";
 import { openButton } from "./dropping";
@@ -61,9 +62,9 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   const words = div("ll-grow ll-one ll-place");
   const clear = button("×", "select nothing (Esc)", () => store.select(null));
   const note = div("");
-  const field = h("span"), passes = div("ll-strip");
+  const field = h("span"), said = div("ll-strip"), passes = div("ll-strip");
   const area = div("ll-area");
-  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, !isBeside && openButton(live), linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, passes, area);
+  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, !isBeside && openButton(live), linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, said, passes, area);
   host.append(bench);
   const make: Readonly<Record<string, (at: HTMLElement) => Pane>> = {
     firings: (at) => firings(store, at, live, stepper),
@@ -149,7 +150,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
     }
     if (hadFocus) (area.querySelector<HTMLElement>(".ll-graph") ?? host).focus({ preventScroll: true });
   };
-  const strip = timeline(store, passes);
+  const strip = timeline(store, passes), about = remarks(store, said);
   lay();
   let frame = 0;
   const watcher = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => {
@@ -177,7 +178,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
       keys();
       watcher?.disconnect();
       cancelAnimationFrame(frame);
-      for (const pane of [strip, ...panes]) pane.dispose();
+      for (const pane of [about, strip, ...panes]) pane.dispose();
       bench.remove();
     },
   };

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import Any, cast
 
@@ -81,7 +82,7 @@ def lacking(answer: object) -> Verdict:
     def named(body: str, wanted: set[str]) -> str:
         with tempfile.TemporaryDirectory() as folder:
             got: object = cast("Callable[..., object]", answer)(written(folder, body))
-        if not isinstance(got, set | list | tuple | frozenset):
+        if not isinstance(got, Set | list | tuple):  # the keys of a dict are a set
             return f"expected a set of names, got {kind(got)}"
         found = {str(name) for name in cast("set[object]", got)}
         return "" if found == wanted else f"expected {wanted or '{}'}, got {found or '{}'}"
@@ -105,6 +106,21 @@ def lacking(answer: object) -> Verdict:
 # -- 14.3 ------------------------------------------------------------------------------------------
 
 
+def unread(body: str) -> str:
+    """Return why a text is not one of nodes; "" if it is."""
+    try:
+        model_of(body)
+    except Exception as error:  # the package onnx has its own
+        lines = str(error).replace("\\n", "\n").strip("b'").splitlines()
+        where = [line.partition(": ")[2].strip() for line in lines if "context" in line]
+        line = where[0].rpartition("(y) {")[2] if where else ""
+        nested = re.search(r"\([^()=]*\w\(", body)
+        why = "a node is called with names, not with other nodes" if nested else lines[-1]
+        shown = line.rpartition("{ ")[2].strip()
+        return f"ONNX cannot read it{f', at {shown!r}' if shown else ''}: {why}"
+    return ""
+
+
 def mended(answer: object) -> Verdict:
     """Does an ONNX text compute what the one with a Swish computes, with ops that are here?"""
     if not isinstance(answer, str):
@@ -123,6 +139,11 @@ def mended(answer: object) -> Verdict:
         return equal(y.numpy(), np.dot(hidden / (1 + np.exp(-hidden)), WEIGHTS["b"]))
 
     return Verdict.all(
+        (
+            "it is a text of nodes",
+            lambda: unread(body),
+            "a line for each node, as in s = Sigmoid(h)",
+        ),
         (
             "no op of another domain is left",
             "com." not in body,

@@ -144,7 +144,7 @@ class CPUProgram(CPUSource):
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, (), environment.dims)
         source, values = tried_source(self.source), list[dict[int, Array]]()
-        with self._turn():
+        with self.turn():
             for apart in (True, False):
                 library = build.library(source, behind=self.behind) if apart else self.path
                 given = plan, RunData(environment, known), build, library, source

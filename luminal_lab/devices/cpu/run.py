@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from signal import SIGINT, raise_signal
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -26,6 +26,34 @@ if TYPE_CHECKING:
 Times: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 BYTE = np.dtype(np.uint8)
 MAIN = threading.main_thread().ident
+
+
+class Fault(NamedTuple):
+    """A work that was given an index out of range."""
+
+    node: Node
+    has_written: bool
+    """Whether inputs have been overwritten by then."""
+
+
+def launch(program: CPUProgram, plan: CPUPlan, bound: CPUBound, span: LaunchSpan) -> Fault | None:
+    """Launch some works; return the first that was given an index out of range."""
+    # C notices Ctrl-C meanwhile, and stops at a point where nothing has been overwritten.
+    look()
+    run, first, last = bound.run, span.first, span.last
+    run.fault = 0
+    run.watching = threading.get_ident() == MAIN
+    at = first + program.library.execute(bound.address, first, last)
+    if at > plan.no_return:
+        write_over()
+    if run.fault:
+        return Fault(plan.works[at].node, at > plan.no_return)
+    if run.interrupted:
+        raise_signal(SIGINT)  # Python has not seen it
+        look()
+        if at < last:
+            raise KeyboardInterrupt
+    return None
 
 
 class CPURun(DeviceRun[CPUBound]):
@@ -93,26 +121,12 @@ class CPURun(DeviceRun[CPUBound]):
 
     @override
     def launch(self, span: LaunchSpan) -> None:
-        # C notices Ctrl-C meanwhile, and stops at a point where nothing has been overwritten.
-        look()
-        run, first, last = self.bound.run, span.first, span.last
         if self.times is not None and self.nanoseconds is None:
             self.nanoseconds = np.zeros(2 * len(self.times), np.int64)
-            run.times = self.nanoseconds.ctypes.data
-        run.fault = 0
-        run.watching = threading.get_ident() == MAIN
-        done = self.program.library.execute(self.bound.address, first, last)
-        if first + done > self.plan.no_return:
-            write_over()
-        if run.fault:
-            at = first + done
-            has_written = at > self.plan.no_return
-            raise self.out_of_range(self.plan.works[at].node, has_written=has_written)
-        if run.interrupted:
-            raise_signal(SIGINT)  # Python has not seen it
-            look()
-            if done < last - first:
-                raise KeyboardInterrupt
+            self.bound.run.times = self.nanoseconds.ctypes.data
+        fault = launch(self.program, self.plan, self.bound, span)
+        if fault is not None:
+            raise self.out_of_range(fault.node, has_written=fault.has_written)
 
     @override
     def traced(self) -> list[NodeStep]:

@@ -55,16 +55,16 @@ class DeviceProgram(ABC, Generic[PlanT]):
         self, ir: IR, maker: Machine | KernelMaker, **options: Unpack[ProgramOptions]
     ) -> None:
         self.ir = ir
-        self.sizes = dict(options.get("specialise") or {})
-        """The sizes of dims for which there are kernels beside the general ones."""
         self.list = Worklist(
             ir,
             maker,
-            self.sizes,
+            dict(options.get("specialise") or {}),
             options.get("schedules"),
             options.get("recall"),
             options.get("programs", {}),
         )
+        self.sizes = self.list.sizes
+        """The sizes of dims for which there are kernels beside the general ones."""
         self.reuse_outputs = options.get("reuse_outputs", False)
         self.ran_exact = False
         """Whether the last run used the kernels for the sizes given to compile."""
@@ -143,14 +143,14 @@ class DeviceProgram(ABC, Generic[PlanT]):
         """Return the values of the wanted nodes, by their ids."""
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, environment.probes, environment.dims)
-        with held(), self._turn():
+        with held(), self.turn():
             self.ran_exact = plan.asked.is_exact
             values = self.started(plan, RunData(environment, known)).run(trace)
         if known:
             values |= {id: known[id] for id in wanted if id in known}
         return values
 
-    def _turn(self) -> threading.Lock:
+    def turn(self) -> threading.Lock:
         """Return this process's lock, held by one thread at a time: a fork inherits a held lock."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), threading.Lock()

@@ -8,6 +8,7 @@ and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -21,7 +22,7 @@ from luminal_lab.errors import DefinitionError, ScheduleError
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.programs import Programs, nameless
-from luminal_lab.kernels.definition.specialise import specialised
+from luminal_lab.kernels.definition.specialise import rows_of_products, specialised
 from luminal_lab.kernels.kernel import Kernel, function_name
 from luminal_lab.kernels.make import make_kernel, with_compared
 from luminal_lab.kernels.memory.aliasing import overwritable, same_bytes
@@ -95,6 +96,8 @@ class KernelMaker:
     user: Callable[[ops.UserKernel, str], Kernel]
     compared: Callable[[Kernel, set[str]], Kernel]
     """Returns a kernel that rounds 16-bit floats after each op in results with these names."""
+    has_single_rows: bool = False
+    """Whether products have kernels for a single row, too, wherever there may be one."""
 
 
 def c_maker(machine: Machine) -> KernelMaker:
@@ -103,7 +106,7 @@ def c_maker(machine: Machine) -> KernelMaker:
     def kernel(definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
         return make_kernel(definition, name, machine, schedule)
 
-    return KernelMaker("cpu", "c", kernel, moving_kernel, user_kernel, with_compared)
+    return KernelMaker("cpu", "c", kernel, moving_kernel, user_kernel, with_compared, True)
 
 
 class Worklist:
@@ -124,7 +127,10 @@ class Worklist:
         self.schedules = schedules or {}
         """The schedules that replace default ones, by the names of kernels."""
         self.maker = c_maker(maker) if isinstance(maker, Machine) else maker
-        self.sizes = sizes
+        self.is_asked = bool(sizes)
+        self.definitions: dict[IR, Definition] = {}
+        """What the bodies of calls compute."""
+        self.sizes = sizes or (self._single_rows() if self.maker.has_single_rows else {})
         """The sizes of dims for which there are kernels beside the general ones."""
         self.dims = sorted(ir.symbols)
         self.kernels: dict[str, Kernel] = {}
@@ -134,8 +140,6 @@ class Worklist:
         self.slot_of: dict[int, int] = {}
         """The slot of each node with one result."""
         self.works: list[NodeWork] = []
-        self.definitions: dict[IR, Definition] = {}
-        """What the bodies of calls compute."""
         self._by_text: dict[object, Kernel] = {}
         self._units: dict[IR, Unit] = {}
         self._results: dict[Key, int] = {}
@@ -251,6 +255,25 @@ class Worklist:
 
     # -- kernels -----------------------------------------------------------------------------------
 
+    def _single_rows(self) -> dict[str, int]:
+        """Return 1 for each dim that counts the rows of a product, as those of a decoder's step."""
+        bodies = {node.op.body for node in self.ir if isinstance(node.op, ops.Call)}
+        rows: set[str] = set()
+        for body in bodies if self.ir.symbols else ():
+            with suppress(DefinitionError):
+                rows |= rows_of_products(self._defined(body))
+        return dict.fromkeys(sorted(rows), 1)
+
+    def _defined(self, body: IR) -> Definition:
+        """Return what a body computes."""
+        if body not in self.definitions:
+            definition = define(body)
+            computed = self.programs.get(nameless(definition)) if self.programs else None
+            if computed is not None:
+                definition = replace(computed, name=definition.name)
+            self.definitions[body] = definition
+        return self.definitions[body]
+
     def _unit(self, node: Node) -> Unit:
         op = node.op
         if isinstance(op, ops.Call):
@@ -275,19 +298,15 @@ class Worklist:
 
     def _of_body(self, body: IR) -> Unit:
         try:
-            definition = define(body)
+            definition = self._defined(body)
         except DefinitionError:  # one of the user's ops that C does not know
             return Unit(None)
-        computed = self.programs.get(nameless(definition)) if self.programs else None
-        if computed is not None:
-            definition = replace(computed, name=definition.name)
-        self.definitions[body] = definition
         same = same_bytes(definition)
         if same is not None:
             return Unit(None, same_as=same)
         kernel, exact = self._kernel(definition), None
         sizes = "".join(f"_{n}{size}" for n, size in self.sizes.items() if n in definition.dims)
-        if sizes:
+        if sizes and (self.is_asked or rows_of_products(definition)):
             exact = self._kernel(specialised(definition, self.sizes), kernel.name + sizes)
         over = overwritable(definition, kernel.nest)
         if exact is not None and exact.definition is not None:

@@ -31,6 +31,7 @@ from luminal_lab.kernels.definition.terms import (
     Number,
     Read,
     Term,
+    free,
     passes,
     read_by,
     walk,
@@ -91,6 +92,22 @@ def factors(term: Term) -> Iterator[Term]:
             yield from factors(arg)
     else:
         yield term
+
+
+def by_column(term: Term, column: str) -> list[Term]:
+    """Return the factors of a product that read arrays, those with a column last."""
+    operands = [part for part in _factors_by(term, column) if read_by(part)]
+    return sorted(operands, key=lambda factor: column in free(factor))
+
+
+def _factors_by(term: Term, column: str) -> Iterator[Term]:
+    """Yield the factors of a product; one whose factors all have a column is one of them."""
+    each = [*factors(term)]
+    if len(each) == 1 or all(column in free(factor) for factor in each):
+        yield term
+        return
+    for half in term.parts:
+        yield from _factors_by(half, column)
 
 
 def _value(

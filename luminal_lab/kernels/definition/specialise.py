@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from luminal_lab.core.dims import Dim, substitute
+from luminal_lab.core.dims import Dim, Symbol, substitute
 from luminal_lab.core.op import TensorType
 from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
+from luminal_lab.kernels.definition.running import factors
 from luminal_lab.kernels.definition.substitution import replaced
-from luminal_lab.kernels.definition.terms import axis_of
+from luminal_lab.kernels.definition.terms import Fold, axis_of, read_by, walk
 
 
 def specialised(definition: Definition, dims: Mapping[str, int]) -> Definition:
@@ -36,3 +37,20 @@ def specialised(definition: Definition, dims: Mapping[str, int]) -> Definition:
         locals=tuple(map(line_of, definition.locals)),
         outputs=tuple(map(line_of, definition.outputs)),
     )
+
+
+def rows_of_products(definition: Definition) -> set[str]:
+    """Return the dims that count the rows of products, where there may be a single row.
+
+    >>> from luminal_lab.kernels.definition.text import parse_definition
+    >>> rows_of_products(parse_definition('''kernel m(x: f32[n, k], w: f32[k, 8]) -> (y: f32[n, 8])
+    ...   y[i < n, j < 8] = sum l < k: x[i, l] * w[l, j]'''))
+    {'n'}
+    """
+    found: set[str] = set()
+    for line in definition.lines:
+        folds = [term for term in walk(line.term) if isinstance(term, Fold)]
+        if any(len([*filter(read_by, factors(fold.body))]) > 1 for fold in folds):
+            rows = [size for size in line.type.shape[:-1] if isinstance(size, Symbol)]
+            found.update(size.name for size in rows if size.low <= 1 == size.multiple_of)
+    return found

@@ -7,7 +7,14 @@ from math import inf, prod
 from typing import Protocol
 
 from luminal_lab.core.dims import Dim, Symbol, evaluate_float, substitute, symbols
-from luminal_lab.core.dims.expression import Atom, Division, Negative, terms_of
+from luminal_lab.core.dims.expression import (
+    Atom,
+    Division,
+    Negative,
+    Quotient,
+    Remainder,
+    products,
+)
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops.intrinsic import Intrinsic
 from luminal_lab.kernels.definition.cost import COSTLY
@@ -28,6 +35,8 @@ USUAL = 1024
 """The assumed value of a dim without a number."""
 MANY = 1 << 20
 """The likely largest value of a dim without a bound."""
+VECTOR = 16
+"""The shortest run of packed values that is worth a loop of its own."""
 
 
 class SizedLoop(Protocol):
@@ -111,11 +120,40 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
     return strides.pop() if len(strides) == 1 else None
 
 
+def is_along(nest: Nest, term: Term, axis: str) -> bool:
+    """Return whether neighbours along an axis are neighbours in memory; groups may share values."""
+    reads = [Read(name, at, nest.types[name].dtype) for name, at in reads_of(term) if at]
+    strides = [stride(nest, read, axis) for read in reads if not group_of(axis, read)]
+    return 1 in strides and all(step in (0, 1) for step in strides)
+
+
+def group_of(loop: str, term: Term) -> int:
+    """Return how many neighbours along a loop share a value (a scale, say); 0 if none do."""
+    found = [
+        a for _, index in reads_of(term) for a in atoms(index or ()) if isinstance(a, Quotient)
+    ]
+    sizes = {a.d for a in found if isinstance(a.x, Symbol) and a.x.name == loop}
+    size = sizes.pop() if len(sizes) == 1 else 0
+    return size if isinstance(size, int) else 0
+
+
+def run_of(loop: str, term: Term) -> int:
+    """Return how long runs along a loop are in which packed bits are alike; 0 if there are none.
+
+    Within a run all that is shared stays, and what is read lies in neighbouring bytes.
+    """
+    dims = [dim for _, index in reads_of(term) for dim in index or ()]
+    parts = [atom for atom in atoms(dims) if isinstance(atom, (Quotient, Remainder))]
+    sizes = {d for atom in parts if loop in names_in(atom) and isinstance(d := atom.d, int)}
+    size = min((d for d in sizes if d >= VECTOR), default=min(sizes, default=0))
+    return 0 if any(d % size for d in sizes if d > size) else size
+
+
 def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:
-    """Yield the atoms of dims."""
+    """Yield the atoms of dims, those within others too."""
     for dim in dims:
-        for monomial, _ in terms_of(dim):
-            for atom in monomial:
+        for _, parts in products(dim):
+            for atom in parts:
                 yield atom
                 inner = (atom.x,) if isinstance(atom, Negative) else atom.arguments
                 yield from atoms(inner)

@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from itertools import product
 
 from luminal_lab.core.dims import Symbol
-from luminal_lab.core.dims.expression import Quotient, Remainder
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
-from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stride, work_of
+from luminal_lab.kernels.nest.sizes import about, at_most, run_of, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
 from luminal_lab.kernels.plans.match import summed
@@ -45,8 +44,8 @@ SUM = Choice("task_sum", 65536, 16384, 262144)
 """How many elements of a sum one task adds up."""
 FEW = 8
 """Below this many results, split the sums instead of giving each its own task."""
-SIDE, LONG, CHEAP, VECTOR = Choice("lanes", 32, 8, 16, 64), 256, 4, 16
-"""Sums side by side, if a sum is this long and its terms this cheap; the shortest packed run."""
+SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
+"""How many sums run side by side if a sum is at least this long and its terms this cheap."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums a block has side by side."""
 BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
@@ -131,15 +130,12 @@ def _sums(loop: Loop) -> list[Set]:
 
 def _groups(scheduling: Scheduling, summing: Handle) -> None:
     """Sum group by group if groups of elements share a value (a scale, say), or a run of bytes."""
-    loop, addition = summing.loop, next(iter(_sums(summing.loop)), None)
+    loop = summing.loop
+    addition = next(iter(_sums(loop)), None)
     if len(loop.body) != 1 or addition is None or addition.how != "+=":
         return
-    dims = [dim for _, index in reads_of(addition.term) for dim in index or ()]
-    parts = [atom for atom in atoms(dims) if isinstance(atom, (Quotient, Remainder))]
-    sizes = {d for atom in parts if loop.name in names_in(atom) and isinstance(d := atom.d, int)}
-    size = min((d for d in sizes if d >= VECTOR), default=min(sizes, default=0))
-    is_even = 0 < size <= max(SIDE.values) and not any(d % size for d in sizes if d > size)
-    if is_even and loop.size % size == 0:
+    size = run_of(loop.name, addition.term)
+    if 0 < size <= max(SIDE.values) and loop.size % size == 0:
         with scheduling.attempt():
             group, own = scheduling.do(Split((summing,), (size,), ("group", "each"))).loops
             scheduling.lanes(addition.name, own, group, "lanes")

@@ -9,7 +9,8 @@ them. Rows are read in place if the sum runs along their memory, and are otherwi
 If both operands run along the sum, the shorter one gives the columns.
 
 Tasks are blocks of columns, each of which copies its own; if there are too few of them, tasks are
-blocks of rows, and an earlier phase copies the columns.
+blocks of rows, and an earlier phase copies the columns. What has few bits is widened as it is
+copied: once for all tiles, in the order in which it lies in memory.
 
 The rows of a convolution are windows, and its columns the axis that only the other operand has (the
 output channels). Windows overlap, so they are read in place. If they reach beyond the array, it is
@@ -18,15 +19,22 @@ first copied with a border.
 
 from __future__ import annotations
 
+from itertools import product as pairs
 from math import ceil, prod
 from typing import NamedTuple
 
-from luminal_lab.core.dims import Symbol, symbols
-from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read, Term, free
 from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
-from luminal_lab.kernels.nest.sizes import about, atoms, iterations, many, stride
+from luminal_lab.kernels.nest.sizes import (
+    about,
+    group_of,
+    is_along,
+    iterations,
+    many,
+    names_in,
+    stride,
+)
 from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Pad
@@ -52,6 +60,8 @@ TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
 """The levels below the blocks, which are blocks of rows or of columns."""
 COPYING = 1.25
 """How many times the work of other plans a plan that does not copy windows may do."""
+SHORT = 16
+"""How many neighbours of a row are copied at once into columns."""
 LEAST = 4
 """The least number of channels in a vector."""
 
@@ -91,12 +101,12 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
     tile = tile_of(machine, contraction.right)
     axes, left, right = axes_of(scheduling, contraction, 0, 2 * tile.width)
     k, j, i = axes.values()
-    is_along = stride(scheduling.nest, right, k) == 1 and stride(scheduling.nest, left, k) == 1
     # The longer operand stays in place.
-    if scheduling.choose(SWAPPED, int(is_along and about(i.size) < about(j.size))):
+    are_along = is_along(scheduling.nest, left, k) and is_along(scheduling.nest, right, k)
+    if scheduling.choose(SWAPPED, int(are_along and about(i.size) < about(j.size))):
         left, right, i, j = right, left, j, i
-    is_along = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
-    in_place = bool(scheduling.choose(IN_PLACE, int(is_along)))
+    is_read = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
+    in_place = bool(scheduling.choose(IN_PLACE, int(is_read)))
     _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, in_place), ROWS)
     return True
 
@@ -110,9 +120,10 @@ def tile_of(machine: Machine, term: Term) -> Tile:
 def _cut(product: CPUProduct, block: int) -> None:
     """Cut a product into tiles, and group them into tasks of rows or of columns."""
     scheduling, machine, (height, width, lanes) = product.scheduling, product.machine, product.tile
-    height, vectors = scheduling.choose(HEIGHT, height), scheduling.choose(VECTORS, width // lanes)
-    width = vectors * lanes
     i, j, folds = scheduling.loop(product.rows), scheduling.loop(product.columns), product.folds
+    usual = 1 if about(j.size) <= lanes else width // lanes
+    height, vectors = scheduling.choose(HEIGHT, height), scheduling.choose(VECTORS, usual)
+    width = vectors * lanes
     columns, rows = about(j.size) / width, about(i.size)
     blocks = 4 * machine.cores
     is_few = columns < blocks or not isinstance(j.size, int)
@@ -146,10 +157,20 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
     scheduling.whole(Round, i_start, j_start)
     if product.in_place:
         scheduling.whole(Clamp, i)
+    elif len(folds) == 1 and is_along(scheduling.nest, product.left, folds[0]):
+        axes = order[-2], i, *folds
+        phases += _packed(product, product.left, axes, path, "rows")
+        scheduling.whole(Round, i)
+        scheduling.run("simd", [_grouped(scheduling, copied(axes, "rows")[-1])])
     else:
         phases += _packed(product, product.left, (order[-2], *folds, i), path, "rows")
         scheduling.whole(Round, i)
-    phases += _packed(product, product.right, (order[-1], *folds, j), path, "columns")
+    phases += _packed(product, product.right, (axes := (order[-1], *folds, j)), path, "columns")
+    fold, column = copied(axes, "columns")[-2:]
+    if len(folds) == 1 and is_along(scheduling.nest, product.right, folds[0]):
+        # What lies in rows is read in short rows: columns of it are far apart.
+        _, short = scheduling.do(Split((fold,), (SHORT,), ("block", "each"))).loops
+        scheduling.reorder([column, column := short])
     scheduling.whole(Round, j)
     tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
     in_registers(scheduling, (i_start, i, tile_i), (j_start, j, tile_j), lanes)
@@ -158,7 +179,7 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
     if all(stride(scheduling.nest, Read(s.name, s.index, s.term.dtype), i_end) == 1 for s in ends):
         vectors = [i_end, *scheduling.computed("tile", (i_end, j_end), "done")]
         scheduling.reorder([j_end, i_end])  # neighbours in the result's memory lie along the rows
-    scheduling.run("simd", [*vectors, *copied([order[-1], *folds, j], "columns")[-1:]])
+    scheduling.run("simd", [*vectors, column])
     scheduling.run("parallel", phases)
 
 
@@ -175,6 +196,13 @@ def _packed(
     last = max([depth for depth, name in enumerate(path) if name in needed], default=-1)
     loops = scheduling.do(Pack(array, path[last + 1], axes, into)).loops
     return [loops[0]] if last < 0 else []
+
+
+def _grouped(scheduling: Scheduling, loop: str) -> str:
+    """Cut a loop into groups that share a value (a scale, say); return the inner one."""
+    size = group_of(loop, sum_in(scheduling.nest, loop).term)
+    is_whole = size and scheduling.loop(loop).size % size == 0
+    return scheduling.do(Split((loop,), (size,), ("group", "each"))).loops[1] if is_whole else loop
 
 
 def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
@@ -195,10 +223,8 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
         return scheduling.declined("tiles of windows copied into rows cover it with less waste")
     if not isinstance(contraction.right, Read):
         _pad(scheduling, machine, contraction)
-    rows, columns, folds = (
-        [loop.name for loop in loops]
-        for loops in (contraction.rows, contraction.columns, contraction.folds)
-    )
+    parts = contraction.rows, contraction.columns, contraction.folds
+    rows, columns, folds = ([loop.name for loop in loops] for loops in parts)
     last = scheduling.join(folds)
     folds = [*(fold for fold in folds if fold in scheduling.nest.loops and fold != last), last]
     j, i = scheduling.join(rows), scheduling.merge(columns)
@@ -212,17 +238,12 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
 def _split_groups(scheduling: Scheduling) -> bool:
     """Split off a loop over groups where an operand depends only on the group."""
     loops = scheduling.nest.loops
-    for access in accesses(scheduling.nest.body):
-        for atom in atoms(access.index or ()):
-            match atom:
-                case Quotient(x=Symbol(name=name), d=int(size)) if (
-                    name in loops and loops[name].size % size == 0
-                ):
-                    scheduling.do(Split((name,), (size,), ("group", "each")))
-                    return True
-                case _:
-                    pass
-    return False
+    terms = [s.term for s in walk(scheduling.nest.body) if isinstance(s, Set)]
+    sizes = {name: size for name, term in pairs(loops, terms) if (size := group_of(name, term))}
+    whole = [name for name in sizes if loops[name].size % sizes[name] == 0]
+    for name in whole[:1]:
+        scheduling.do(Split((name,), (sizes[name],), ("group", "each")))
+    return bool(whole)
 
 
 def _has_windows(contraction: Contraction) -> bool:
@@ -230,7 +251,7 @@ def _has_windows(contraction: Contraction) -> bool:
     along = {loop.name for loop in contraction.columns}
     summed = {loop.name for loop in contraction.folds if loop.size != 1}
     indices = [index or () for _, index in reads_of(contraction.right)]
-    names = [{s.name for s in symbols(dim)} for index in indices for dim in index]
+    names = [names_in(dim) for index in indices for dim in index]
     # Windows of several concatenated arrays need another plan.
     is_alone = isinstance(contraction.right, Read) or len(indices) == 1
     return is_alone and any(here & along and here & summed for here in names)
@@ -249,8 +270,7 @@ def _pad(scheduling: Scheduling, machine: Machine, contraction: Contraction) -> 
     """Copy the operand with a border of the values that windows see outside it."""
     pad = Pad(array_of(contraction.right), contraction.loops[0].name, "padded")
     loops = scheduling.do(pad).loops
-    sizes = [about(loop.size) for loop in loops]
-    enough = (n for n in range(1, len(loops) - 1) if prod(sizes[:n]) >= 4 * machine.cores)
-    tasks = next(enough, max(1, len(loops) - 1))
-    scheduling.run("parallel", [scheduling.merge(loops[:tasks])])
+    sizes, least = [about(loop.size) for loop in loops], 4 * machine.cores
+    enough = (n for n in range(1, len(loops) - 1) if prod(sizes[:n]) >= least)
+    scheduling.run("parallel", [scheduling.merge(loops[: next(enough, max(1, len(loops) - 1))])])
     scheduling.run("simd", loops[-1:])

@@ -37,7 +37,7 @@ from luminal_lab.kernels.nest.nest import Local, Nest, accesses, arrays_in, ever
 from luminal_lab.kernels.nest.sizes import at_most, bytes_in, bytes_of, iterations, many, width_of
 from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_plan
 from luminal_lab.kernels.plans.gpu_pass import pass_plan
-from luminal_lab.kernels.plans.match import is_column, summed, total_of
+from luminal_lab.kernels.plans.match import is_column, summed
 from luminal_lab.kernels.plans.tiler import run_levels
 from luminal_lab.kernels.render.gpu.nest import phases
 from luminal_lab.kernels.steps.arrays import Place, Shrink
@@ -47,7 +47,7 @@ from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Split
 from luminal_lab.kernels.steps.schedule import ELSE, Attempt, Handle, Scheduling
 from luminal_lab.kernels.steps.step import around, extent
-from luminal_lab.kernels.steps.sums import Partial
+from luminal_lab.kernels.steps.sums import Partial, total_of
 
 RESERVED = 1024
 """The bytes left beside tiles for barriers and for the values that threads exchange."""

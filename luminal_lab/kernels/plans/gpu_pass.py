@@ -18,7 +18,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.nest import Set
 from luminal_lab.kernels.nest.sizes import about, bytes_in, many
-from luminal_lab.kernels.plans.match import BlockProduct, PassNest, array_of, pass_of, total_of
+from luminal_lab.kernels.plans.match import BlockProduct, PassNest, array_of, pass_of
 from luminal_lab.kernels.plans.tiler import Tiler, cut, placed, rows_last, shared_out
 from luminal_lab.kernels.steps.arrays import Pack, Stage
 from luminal_lab.kernels.steps.choices import Choice
@@ -28,6 +28,7 @@ from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import level, part
 from luminal_lab.kernels.steps.stopping import shorten
+from luminal_lab.kernels.steps.sums import total_of
 
 ACROSS = Choice("across", 16, 8, 32)
 """The number of threads that share a row."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from luminal_lab.kernels.definition.running import factors
-from luminal_lab.kernels.definition.terms import Read, Term, free, read_by
+from luminal_lab.kernels.definition.running import by_column
+from luminal_lab.kernels.definition.terms import Read, Term, free
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.sizes import innermost, perfect, stride
-from luminal_lab.kernels.steps.step import private
+from luminal_lab.kernels.steps.sums import total_of
 
 
 @dataclass
@@ -64,12 +64,6 @@ def operands(nest: Nest, k: str) -> tuple[Term, Term]:
     return left, right
 
 
-def by_column(term: Term, column: str) -> list[Term]:
-    """Return the factors of a product that read arrays, those with a column last."""
-    operands = [factor for factor in factors(term) if read_by(factor)]
-    return sorted(operands, key=lambda factor: column in free(factor))
-
-
 def _pair(term: Term | None, column: str) -> tuple[Term, Term] | None:
     """Return the operands of a product of two, the only one with a column last; or None."""
     pair = by_column(term, column) if term else []
@@ -107,18 +101,6 @@ def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
     while first and loops[first - 1].name in axes:
         first -= 1
     return loops[first : end + 1]
-
-
-def total_of(loop: Loop) -> str | None:
-    """Return the scalar that a loop adds to, if it writes nothing else."""
-    inside = private(loop.body)
-    used = [use for use in accesses(loop.body) if use.name not in inside]
-    written = {use.name for use in used if use.how != "read"}
-    if len(written) != 1:
-        return None
-    (name,) = written
-    uses = {(use.how, use.index) for use in used if use.name == name}
-    return name if uses in ({("+=", ())}, {("max=", ())}) else None
 
 
 def is_column(nest: Nest, name: str) -> bool:

@@ -60,79 +60,94 @@ typedef $TYPE lab_$VECTOR_at __attribute__((vector_size($SIZE), aligned($ITEM), 
 #pragma omp declare reduction(lab_max_$MOST: $TYPE: omp_out = lab_max_$MOST(omp_out, omp_in)) \
     initializer(omp_priv = $LEAST)
 
-typedef float lab_floats __attribute__((vector_size(32)));
-typedef int lab_ints __attribute__((vector_size(32)));
-typedef unsigned lab_words __attribute__((vector_size(32)));
+/* So many values are widened at once: as many as the registers of the loop behind it hold, since a
+   wide load waits for two narrow stores. */
+#if defined(__AVX512F__)
+#define LAB_WIDE 16
+#else
+#define LAB_WIDE 8
+#endif
+typedef float lab_floats __attribute__((vector_size(4 * LAB_WIDE)));
+typedef int lab_ints __attribute__((vector_size(4 * LAB_WIDE)));
+typedef unsigned lab_words __attribute__((vector_size(4 * LAB_WIDE)));
 
-// `count` values in a row, a known multiple of 8.
+// `count` values in a row.
 static inline __attribute__((always_inline)) void lab_widen_f16(
     float *restrict to, const lab_f16 *restrict from, int count) {
+    int i = 0;
 #if defined(__F16C__)
 #if defined(__clang__)
-    typedef _Float16 lab_eight __attribute__((vector_size(16)));
-#define LAB_HALVES(eight) __builtin_convertvector(eight, lab_floats)
+    typedef _Float16 lab_halves __attribute__((vector_size(2 * LAB_WIDE)));
+#define LAB_FROM_HALVES(halves) __builtin_convertvector(halves, lab_floats)
 #else
-    typedef short lab_eight __attribute__((vector_size(16)));
-#define LAB_HALVES(eight) __builtin_ia32_vcvtph2ps256(eight)
+    typedef short lab_halves __attribute__((vector_size(2 * LAB_WIDE)));
+#if defined(__AVX512F__)
+#define LAB_FROM_HALVES(halves) __builtin_ia32_vcvtph2ps512_mask(halves, (lab_floats){0}, -1, 4)
+#else
+#define LAB_FROM_HALVES(halves) __builtin_ia32_vcvtph2ps256(halves)
 #endif
-    for (int i = 0; i < count; i += 8) {
-        lab_eight eight;
-        __builtin_memcpy(&eight, from + i, sizeof eight);
-        const lab_floats floats = LAB_HALVES(eight);
+#endif
+    for (; i + LAB_WIDE <= count; i += LAB_WIDE) {
+        lab_halves halves;
+        __builtin_memcpy(&halves, from + i, sizeof halves);
+        const lab_floats floats = LAB_FROM_HALVES(halves);
         __builtin_memcpy(to + i, &floats, sizeof floats);
     }
 #elif defined(__aarch64__)
-    for (int i = 0; i < count; i++) {
+    for (; i < count; i++) {
         __fp16 half;
         __builtin_memcpy(&half, from + i, sizeof half);
         to[i] = half;
     }
-#else
-    for (int i = 0; i < count; i++) to[i] = lab_cast_f16_f32(from[i]);
 #endif
+    for (; i < count; i++) to[i] = lab_cast_f16_f32(from[i]);
 }
 
-// `count` values in a row, a known multiple of 8.
+// `count` values in a row.
 static inline __attribute__((always_inline)) void lab_widen_bf16(
     float *restrict to, const lab_bf16 *restrict from, int count) {
+    int i = 0;
 #if defined(__AVX2__)
-    typedef short lab_eight __attribute__((vector_size(16)));
-    for (int i = 0; i < count; i += 8) {
-        lab_eight eight;
-        __builtin_memcpy(&eight, from + i, sizeof eight);
+    typedef short lab_halves __attribute__((vector_size(2 * LAB_WIDE)));
 #if defined(__clang__)
-        const lab_words wide = (lab_words)__builtin_convertvector(eight, lab_ints) << 16;
+#define LAB_FROM_SHORTS(shorts) __builtin_convertvector(shorts, lab_ints)
+#elif defined(__AVX512F__)
+#define LAB_FROM_SHORTS(shorts) __builtin_ia32_pmovzxwd512_mask(shorts, (lab_ints){0}, -1)
 #else
-        const lab_words wide = (lab_words)__builtin_ia32_pmovzxwd256(eight) << 16;
+#define LAB_FROM_SHORTS(shorts) __builtin_ia32_pmovzxwd256(shorts)
 #endif
+    for (; i + LAB_WIDE <= count; i += LAB_WIDE) {
+        lab_halves halves;
+        __builtin_memcpy(&halves, from + i, sizeof halves);
+        const lab_words wide = (lab_words)LAB_FROM_SHORTS(halves) << 16;
         __builtin_memcpy(to + i, &wide, sizeof wide);
     }
-#else
-    for (int i = 0; i < count; i++) to[i] = lab_cast_bf16_f32(from[i]);
 #endif
+    for (; i < count; i++) to[i] = lab_cast_bf16_f32(from[i]);
 }
 
-// `count` values in a row, a known multiple of 8.
+// `count` values in a row.
 static inline __attribute__((always_inline)) void lab_widen_i8(
     float *restrict to, const lab_i8 *restrict from, int count) {
+    int i = 0;
 #if defined(__AVX2__)
-    for (int i = 0; i < count; i += 8) {
 #if defined(__clang__)
-        typedef signed char lab_eight __attribute__((vector_size(8)));
-        lab_eight eight;
-        __builtin_memcpy(&eight, from + i, sizeof eight);
-        const lab_ints wide = __builtin_convertvector(eight, lab_ints);
+    typedef signed char lab_bytes __attribute__((vector_size(LAB_WIDE)));
+#define LAB_FROM_BYTES(bytes) __builtin_convertvector(bytes, lab_ints)
 #else
-        typedef long long lab_pair __attribute__((vector_size(16)));
-        typedef char lab_sixteen __attribute__((vector_size(16)));
-        lab_pair pair = {0};
-        __builtin_memcpy(&pair, from + i, 8);
-        const lab_ints wide = (lab_ints)__builtin_ia32_pmovsxbd256((lab_sixteen)pair);
+    typedef char lab_bytes __attribute__((vector_size(16)));
+#if defined(__AVX512F__)
+#define LAB_FROM_BYTES(bytes) __builtin_ia32_pmovsxbd512_mask(bytes, (lab_ints){0}, -1)
+#else
+#define LAB_FROM_BYTES(bytes) (lab_ints)__builtin_ia32_pmovsxbd256(bytes)
 #endif
-        const lab_floats floats = __builtin_convertvector(wide, lab_floats);
+#endif
+    for (; i + LAB_WIDE <= count; i += LAB_WIDE) {
+        lab_bytes bytes = {0};
+        __builtin_memcpy(&bytes, from + i, LAB_WIDE);
+        const lab_floats floats = __builtin_convertvector(LAB_FROM_BYTES(bytes), lab_floats);
         __builtin_memcpy(to + i, &floats, sizeof floats);
     }
-#else
-    for (int i = 0; i < count; i++) to[i] = lab_cast_i8_f32(from[i]);
 #endif
+    for (; i < count; i++) to[i] = lab_cast_i8_f32(from[i]);
 }

@@ -24,7 +24,15 @@ from luminal_lab.kernels.nest.nest import (
     accesses,
     moved,
 )
-from luminal_lab.kernels.steps.step import Step, around, extent, is_small, over, replaced_loop
+from luminal_lab.kernels.steps.step import (
+    Step,
+    around,
+    extent,
+    is_small,
+    over,
+    private,
+    replaced_loop,
+)
 
 
 @dataclass(frozen=True)
@@ -132,6 +140,18 @@ class Lanes(Step):
             over((last,), Set(self.array, (), Read(self.into, (last,), dtype), how)),
         )
         return replaced_loop(nest, outer.name, statements)
+
+
+def total_of(loop: Loop) -> str | None:
+    """Return the scalar that a loop adds to, if it writes nothing else."""
+    inside = private(loop.body)
+    used = [use for use in accesses(loop.body) if use.name not in inside]
+    written = {use.name for use in used if use.how != "read"}
+    if len(written) != 1:
+        return None
+    (name,) = written
+    uses = {(use.how, use.index) for use in used if use.name == name}
+    return name if uses in ({("+=", ())}, {("max=", ())}) else None
 
 
 def _how(loop: Loop, array: str) -> How | None:

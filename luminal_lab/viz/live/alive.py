@@ -316,9 +316,14 @@ class Live:
         """Return the text above the picture where no script runs."""
         return ""
 
+    def remarks(self) -> str:
+        """Return what there is to say of what is shown as a whole, as lines."""
+        return "\n".join(map(str, self._held.all[self._run].subject.facts.remarks))
+
     def static(self, mark: str = "", theme: Theme = "auto") -> str:
         """Return the picture and its words as HTML without a script, each with an attribute."""
-        words, more = self.words(), f" {mark}" if mark else ""
+        words = "\n".join(filter(None, [self.remarks(), self.words()]))
+        more = f" {mark}" if mark else ""
         # JupyterLab breaks lines of what is preformatted.
         style = ' style="font-family:monospace;white-space:pre;overflow:auto"'
         text = f"<pre{more}{style}>{plain(words)}</pre>" if words else ""
@@ -377,7 +382,8 @@ class Live:
 
     @override
     def __str__(self) -> str:
-        return "\n".join([repr(self), *filter(None, [self.words()]), str(self.picture())])
+        said = filter(None, [self.remarks(), self.words()])
+        return "\n".join([repr(self), *said, str(self.picture())])
 
 
 def _stage(to: str | int | Snapshot, snapshots: Sequence[Snapshot]) -> int:

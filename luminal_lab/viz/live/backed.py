@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, cast, get_args
 
 from luminal_lab.advice.finding import Advice
 from luminal_lab.core.ir import IR
+from luminal_lab.core.origin import Origin
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.io.cells import cells_of
-from luminal_lab.io.facts import Asked, Dialect, Facts, Subject
+from luminal_lab.io.facts import Asked, Dialect, Facts, Line, Remark, Subject
 from luminal_lab.io.gather import facts_of, subject_of, timed
 from luminal_lab.io.opened import compilation_of
 from luminal_lab.passes.compilation import Compilation
@@ -34,6 +35,8 @@ class LiveSession(Protocol):
     """The part of a user's graph, `ll.Graph`, needed here."""
 
     step: int
+    remarks: Callable[[], Iterable[tuple[str, Origin | None]]]
+    """What there is to say of it as a whole, each with the user's line that it is about."""
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -168,9 +171,18 @@ def backed_snapshot(
 ) -> Backed:
     """Return one graph alone, as a subject."""
     alone = Snapshot(snapshot.ir, snapshot.ir, Record(snapshot.title, ()))
-    facts = Facts(cells=cells_of(alone.ir))
+    facts = remarked(Facts(cells=cells_of(alone.ir)), session)
     subject = Subject(title or snapshot.ir.name, (alone,), facts, "", *_marked(session))
     return Backed(subject, None, session)
+
+
+def remarked(facts: Facts, session: LiveSession | None) -> Facts:
+    """Return facts with what there is to say of a session as a whole."""
+    more = [
+        Remark(text, line and Line(line.file, line.line, line.text))
+        for text, line in (() if session is None else session.remarks())
+    ]
+    return replace(facts, remarks=(*facts.remarks, *more))
 
 
 def _marked(session: LiveSession | None) -> tuple[frozenset[int], frozenset[int]]:
@@ -211,7 +223,7 @@ def gathered(
 ) -> Facts:
     """Return the facts of a compile with times added, for the known dims."""
     dims = {} if session is None else session.given().dims
-    facts = facts_of(compilation, dims=dims, dialects=dialects)
+    facts = remarked(facts_of(compilation, dims=dims, dialects=dialects), session)
     for timed_run in times:
         if not isinstance(timed_run, (Timings, SideBySide, Advice)):
             raise ArgumentError(

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from typing_extensions import override
 
 from luminal_lab.display import Theme
-from luminal_lab.errors import ArgumentError, expect
+from luminal_lab.errors import ArgumentError, expect, visible
 from luminal_lab.io.facts import Subject
 from luminal_lab.io.opened import Opened
 from luminal_lab.passes.compilation import Compilation
@@ -167,7 +167,7 @@ def beside(*things: object, names: Sequence[str] = ()) -> Beside:
             f"beside: there {counted}, and {len(given)} compiles",
             hint="give a name for each",
         )
-    titles = [str(name) for name in names] or _titles([one.subject.title for one in given])
+    titles = [visible(str(name)) for name in names] or _titles(given)
     return Beside(
         [
             replace(one, subject=replace(one.subject, title=title))
@@ -176,8 +176,12 @@ def beside(*things: object, names: Sequence[str] = ()) -> Beside:
     )
 
 
-def _titles(titles: Sequence[str]) -> list[str]:
+def _titles(given: Sequence[Backed]) -> list[str]:
     """Return titles of which no two are the same."""
+    titles = [one.subject.title for one in given]
+    models = [_model_of(one) for one in given]
+    if len({*titles}) == 1 and all(models) and len({*models}) == len(models):
+        return models  # sessions that nobody has named, each with a model of its own
     counts = {title: titles.count(title) for title in titles}
     seen: dict[str, int] = {}
     unique: list[str] = []
@@ -185,6 +189,13 @@ def _titles(titles: Sequence[str]) -> list[str]:
         seen[title] = seen.get(title, 0) + 1
         unique.append(f"{title} ({seen[title]})" if counts[title] > 1 else title)
     return unique
+
+
+def _model_of(backed: Backed) -> str:
+    """Return the name of the only module that a graph calls; "" if there is none, or several."""
+    scopes = {node.meta.scope.partition(".")[0] for node in backed.snapshots[0].ir.nodes}
+    names = scopes - {""}
+    return names.pop() if len(names) == 1 else ""
 
 
 def backed_of(caller: str, thing: object) -> Sequence[Backed]:

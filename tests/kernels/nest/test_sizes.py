@@ -1,7 +1,7 @@
 """What heuristics take sizes to be: dims, axes of loops, and dims with the bounds of axes."""
 
 from luminal_lab.core.dims import Symbol, minimum
-from luminal_lab.kernels.nest.sizes import MANY, USUAL, about, at_most
+from luminal_lab.kernels.nest.sizes import MANY, USUAL, about, at_most, atoms
 
 N = Symbol("n", 1)
 I = Symbol("i", 0, N - 1)  # noqa: E741  # an axis
@@ -23,3 +23,14 @@ def test_a_dim_that_may_be_0_counts_as_what_it_may_be() -> None:
     assert (about(empty), at_most(empty)) == (100, 100)
     assert at_most(Symbol("z", 0)) == MANY
     assert about(0) == 0
+
+
+def test_the_atoms_of_a_multiple_end() -> None:
+    rows = Symbol("rows", multiple_of=32)
+    assert [*map(str, atoms([rows]))] == ["rows"]
+    assert [*map(str, atoms([2 * (rows // 32), (I + 1) // 4]))] == [
+        "rows//32",
+        "rows",
+        "(i + 1)//4",
+        "i",
+    ]

@@ -107,3 +107,15 @@ def test_what_cannot_be_beside_is_answered():
 def test_tables_are_values(table: str):
     cx = written()
     assert getattr(ll.beside(cx.compile("dce"), cx.compile("simplify")), table)
+
+
+def test_sessions_that_nobody_named_are_called_by_their_models():
+    sessions = [ll.Graph(), ll.Graph()]
+    for cx, name in zip(sessions, ("encoder", "decoder"), strict=True):
+        with cx.scope(f"{name}.layer"):
+            (cx.tensor((2,), name="x") * 2).retrieve()
+        cx.compile("dce")
+    assert ll.beside(*sessions).title == "encoder, decoder"
+    assert ll.beside(sessions[0], sessions[0]).title == "main (1), main (2)"
+    names = ["a\x1b[2J", "b"]
+    assert ll.beside(*sessions, names=names).title == "a\\u001b[2J, b"

@@ -56,7 +56,8 @@ def test_weights_open_and_can_be_looked_at(page, tmp_path):
 
 def test_what_is_no_model_is_told_by_its_name_and_forgotten(page):
     reply = dropped(page, "notes.txt", b"hello")
-    assert reply["error"].startswith("open: notes.txt is nothing that is known here\nhint: ")
+    told = "open: notes.txt is nothing that is known here: it begins with b'hello'\nhint: "
+    assert reply["error"].startswith(told)
     assert page.shown == []
     assert page.replies._dropped is None
 

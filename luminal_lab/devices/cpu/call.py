@@ -1,0 +1,121 @@
+"""A CPU program called on memory of the caller's, for whoever has a runtime of their own.
+
+A session remembers what it computed from which data. Here nothing is remembered: addresses go in,
+the library is called, and the values are where the caller wanted them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment
+from luminal_lab.core.ir import Node
+from luminal_lab.core.ops import Input
+from luminal_lab.devices.cpu.run import CPURun, launch
+from luminal_lab.devices.runtime.plan import NumpyType
+from luminal_lab.devices.runtime.run import RunData
+from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import held
+
+if TYPE_CHECKING:
+    from luminal_lab.devices.cpu.program import CPUProgram
+
+
+class Place(NamedTuple):
+    """What lies at an address that is passed to a call."""
+
+    slot: int
+    shape: tuple[int, ...]
+    dtype: NumpyType
+
+    def array(self, address: int) -> Array:
+        """Return what lies there as an array."""
+        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        memory = memoryview((ctypes.c_byte * size).from_address(address))
+        return np.ndarray(self.shape, self.dtype, memory)
+
+
+class CPUCall:
+    """A program for sizes of its dims, called with the addresses of its inputs and results.
+
+    Values lie there in row-major order, and no result overlaps with another or with an input.
+    """
+
+    def __init__(
+        self, program: CPUProgram, results: Sequence[int], dims: Mapping[str, int] | None = None
+    ) -> None:
+        self._program, self._plan = program, program.plan(results, dims=dims)
+        self._bound = bound = self._plan.bound(dims or {})
+        works = self._plan.works
+        beside = [works[span.first].node for span in bound.spans if not span.is_launched]
+        for node in (*beside, *[node for node, _ in self._plan.carried]):
+            what = "carried" if isinstance(node.op, Input) else "computed by Python"
+            raise DeviceError(
+                f"call: {node} is {what}, which needs a session",
+                where=str(node.meta.origin or "") or None,
+                hint="cx.execute() runs it",
+            )
+        ir, slot_of = program.ir, program.list.slot_of
+        self.inputs: list[Node] = [*ir.inputs]
+        """The inputs, in the order of their addresses."""
+        self.results = [Place(slot_of[id], *bound.shape_of(ir[id].type)) for id in results]
+        """The results, in the order of theirs."""
+        self._given = [Place(slot_of[node.id], *bound.shape_of(node.type)) for node in self.inputs]
+        # Every slot that lives in the memory of a result has its address, and what is a result
+        # twice, or an input under another name, is copied.
+        places = {slot: slots for slots in self._plan.places for slot in slots}
+        slots: list[int] = []
+        of_address: list[int] = []
+        self._copies: list[tuple[int, int, int]] = []
+        first_of = {place.slot: at for at, place in enumerate(self._given)}
+        slots += first_of
+        of_address += first_of.values()
+        for at, place in enumerate(self.results, len(self.inputs)):
+            if place.slot in first_of:
+                size = int(np.prod(place.shape, dtype=np.int64)) * place.dtype.itemsize
+                self._copies.append((at, first_of[place.slot], size))
+                continue
+            for slot in places[place.slot]:
+                first_of[slot] = at
+                slots.append(slot)
+                of_address.append(at)
+        self._slots, self._of_address = np.array(slots, np.intp), np.array(of_address, np.intp)
+
+    def __call__(self, inputs: Sequence[int], results: Sequence[int], step: int = 0) -> None:
+        """Run it; Ctrl-C is raised as for any run."""
+        program, plan, bound = self._program, self._plan, self._bound
+        given = np.array([*inputs, *results], np.uintp)
+        with held(), program.turn():
+            try:
+                bound.locate(*program.memory(bound))
+            except MemoryError as error:
+                raise self._looked_at(given, step).too_large() from error
+            bound.values[self._slots] = given[self._of_address]
+            bound.run.step, bound.run.times = step & 0xFFFFFFFF, None
+            for span in bound.spans:
+                fault = launch(program, plan, bound, span)
+                if fault is not None:
+                    raise self._looked_at(given, step).out_of_range(fault.node, has_written=False)
+        for to, of, size in self._copies:
+            ctypes.memmove(int(given[to]), int(given[of]), size)
+
+    def _looked_at(self, given: np.ndarray[tuple[int], np.dtype[np.uintp]], step: int) -> CPURun:
+        """Return the call as a run whose values Python can see, for an error."""
+        arrays = {
+            place.slot: place.array(address)
+            for place, address in zip((*self._given, *self.results), given.tolist(), strict=True)
+        }
+        slot_of = self._program.list.slot_of
+
+        def data(node: Node) -> Array:
+            return arrays[slot_of[node.id]]
+
+        environment = Environment(data, self._bound.dims, step)
+        run = CPURun(self._program, self._plan, RunData(environment, {}))
+        run.arrays = arrays
+        return run

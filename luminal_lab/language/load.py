@@ -1,0 +1,221 @@
+"""`ll.load`: a published model of language as something to use, by what its folder says it is.
+
+    folder/config.json         the type of the model, and its sizes
+    folder/model.safetensors   its weights; or folder/model.onnx, folder/onnx/model.onnx
+    folder/tokenizer.json      what the tokens of a text are
+    folder/modules.json        how the vectors of tokens become one, as sentence-transformers does
+
+A type of model has a line in `LOADERS`. Nothing in a folder is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from typing_extensions import override
+
+from luminal_lab.errors import InputError, ModelError, nearest
+from luminal_lab.importing.detect import REASONS, FileKind, kind_of_file
+from luminal_lab.importing.imported import Imported
+from luminal_lab.importing.onnx import module_of
+from luminal_lab.importing.onnx_file import read_model
+from luminal_lab.importing.weights import read_weights
+from luminal_lab.language.embedder import Embedder, Sentences
+from luminal_lab.language.pooling import SUBJECT, Stack, read_entries, stack_of
+from luminal_lab.language.tokens import Tokenizer
+from luminal_lab.nn.models.encoder import Encoder
+from luminal_lab.nn.models.encoders import FAMILIES, config_of_encoder, family_of, fill
+from luminal_lab.nn.module import Module
+from luminal_lab.reading import shown
+from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.sources import Sources
+from luminal_lab.writing import as_path
+
+OTHER_DOORS: Final = {
+    FileKind.RECORDING: "ll.open opens it",
+    FileKind.EXPORTED: "ll.from_torch makes a module of it",
+}
+"""What opens files that hold no model of language."""
+NO_LIMIT: Final = 1 << 20
+"""The most tokens of a text where nothing says how many a model takes."""
+GIVEN: Final = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
+"""The inputs that an ONNX model may have."""
+RESULTS: Final = ("last_hidden_state", "token_embeddings", "sentence_embedding", "text_embeds")
+"""The names of outputs that are taken, the first one that is there."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder with a model, and what its files say."""
+
+    path: Path
+    stack: Stack
+    config: Mapping[str, object]
+    device: Any
+    """What compiles it."""
+
+    def entries(self, pattern: str) -> dict[str, Any]:
+        """Return the entries of the first file with such a name beside the model, or none."""
+        for path in sorted(self.stack.base.glob(pattern)):
+            return cast("dict[str, Any]", read_entries(path, dict))
+        return {}
+
+
+def load(path: str | Path, *, device: Any = None) -> Embedder:  # noqa: ANN401  # any compiler
+    """Return a published model, ready to use, from its folder.
+
+    An encoder, such as BERT and its kin, becomes an `Embedder`, whose `embed` makes vectors of
+    texts. The folder is what is published: `config.json`, `tokenizer.json`, weights in safetensors
+    or a model in ONNX, and perhaps the files of sentence-transformers, which say how texts are
+    pooled. It may be named by one of its files. `device` is a compiler, by default
+    `ll.CPUCompiler()`.
+
+    >>> try:
+    ...     ll.load(folder)
+    ... except ll.InputError as error:
+    ...     print(error.message.replace(str(folder), "folder"))
+    load: there is no config.json in folder
+    """
+    folder, graph = _found(as_path(SUBJECT, path))
+    stack = stack_of(folder)
+    base = stack.base
+    if graph is None and not any(base.glob("*.safetensors*")):
+        graphs = [folder / "model.onnx", folder / "onnx" / "model.onnx", *folder.glob("*.onnx")]
+        graph = next((graph for graph in graphs if graph.is_file()), None)
+    path = base / "config.json"
+    is_needed = graph is None or path.exists()
+    config = cast("dict[str, object]", read_entries(path, dict)) if is_needed else {}
+    whole = Folder(folder, stack, config, device)
+    if graph is not None:
+        return _of_graph(whole, graph)
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in LOADERS:
+        near = nearest(kind, LOADERS) if isinstance(kind, str) else None
+        raise ModelError(
+            f"{SUBJECT}: {base} has a model of the type {shown(kind)}, which is not here",
+            hint=near
+            or f"there are {', '.join(LOADERS)}; torch.export and ll.from_torch take any model",
+        )
+    return LOADERS[kind](whole)
+
+
+def _found(path: Path) -> tuple[Path, Path | None]:
+    """Return the folder that is meant, and the ONNX file if one is named."""
+    if path.is_dir():
+        return path, None
+    kind = kind_of_file(path, SUBJECT)
+    if kind in OTHER_DOORS:
+        raise InputError(f"{SUBJECT}: {path} is {kind.value}", hint=OTHER_DOORS[kind])
+    if kind in REASONS:
+        why, hint = REASONS[kind]
+        raise InputError(f"{SUBJECT}: {path} is {kind.value}: {why}", hint=hint)
+    if kind is not FileKind.ONNX:
+        return path.parent, None
+    inner = path.parent
+    is_below = inner.name == "onnx" and not (inner / "tokenizer.json").exists()
+    return (inner.parent if is_below else inner), path
+
+
+def _of_encoder(folder: Folder) -> Embedder:
+    """Return an encoder whose weights lie in safetensors."""
+    base = folder.stack.base
+    if not any(base.glob("*.safetensors*")):
+        for pickled in sorted(base.glob("*.bin")):
+            why, hint = REASONS[FileKind.PICKLE]
+            raise InputError(f"{SUBJECT}: {pickled} is {FileKind.PICKLE.value}: {why}", hint=hint)
+        raise InputError(
+            f"{SUBJECT}: there is no model.safetensors in {base}",
+            hint="the files of a model lie together, as they were published",
+        )
+    config = config_of_encoder(folder.config, SUBJECT)
+    encoder = Encoder(config)
+    weights = read_weights(base, SUBJECT)
+    fill(encoder, family_of(folder.config, SUBJECT), weights.parameters(), SUBJECT)
+    return _embedder(folder, encoder, config.context)
+
+
+LOADERS: Final[Mapping[str, Callable[[Folder], Embedder]]] = dict.fromkeys(FAMILIES, _of_encoder)
+"""What reads a model, by the `model_type` of its configuration."""
+
+
+class GraphEncoder(Module):
+    """An encoder that came as an ONNX model, called as ours are."""
+
+    def __init__(self, model: Imported, output: int | None) -> None:
+        self.model = model
+        self.output = output
+        """Which of several results is meant."""
+
+    @override
+    def forward(self, tokens: Tensor, seen: Tensor, kinds: Tensor) -> Tensor:
+        assert isinstance(tokens.graph, Sources)
+        places = tokens.graph.arange(tokens.shape[1]).unsqueeze(0).expand(*tokens.shape)
+        known = {"input_ids": tokens, "attention_mask": seen, "token_type_ids": kinds}
+        known["position_ids"] = places
+        given = {name: known[name].cast(type.dtype) for name, type in self.model.types.items()}
+        results = self.model(**given)
+        return results if self.output is None else results[self.output]
+
+
+def _of_graph(folder: Folder, path: Path) -> Embedder:
+    """Return an encoder that is an ONNX model."""
+    proto = read_model(path, SUBJECT)
+    model = module_of(proto, path.name, path.parent)
+    for name in model.types:
+        if name not in GIVEN:
+            raise ModelError(
+                f"{SUBJECT}: {path} has an input {name!r}",
+                hint=f"a model of texts has {', '.join(GIVEN)}; ll.from_onnx takes any model",
+            )
+    names = [str(output.name) for output in proto.graph.output]
+    wanted = next((name for name in RESULTS if name in names), names[0])
+    if wanted not in RESULTS and len(names) > 1:
+        raise ModelError(
+            f"{SUBJECT}: {path} has the outputs {', '.join(names)}",
+            hint=f"one that makes vectors is called {' or '.join(RESULTS)}",
+        )
+    encoder = GraphEncoder(model, names.index(wanted) if len(names) > 1 else None)
+    return _embedder(folder, encoder, NO_LIMIT)
+
+
+def _embedder(folder: Folder, encoder: Module, context: int) -> Embedder:
+    """Return an encoder with what the files say of tokens, of pooling and of prompts."""
+    texts, named = folder.entries("sentence_*_config.json"), folder.entries("tokenizer_config.json")
+    most = [context, texts.get("max_seq_length")]
+    if most[1] is None:  # which counts more than what follows
+        most += [named.get("model_max_length"), folder.config.get("max_position_embeddings")]
+    lengths = [int(m) for m in most if isinstance(m, (int, float)) and 0 < m < NO_LIMIT]
+    tokenizer = Tokenizer(
+        folder.stack.base / "tokenizer.json",
+        most=min(lengths, default=NO_LIMIT),
+        lower=bool(texts.get("do_lower_case", False)),
+        subject=SUBJECT,
+    )
+    path = folder.path / "config_sentence_transformers.json"
+    about = cast("dict[str, Any]", read_entries(path, dict)) if path.exists() else {}
+    given: object = about.get("prompts") or {}
+    prompts = cast("dict[str, object]", given) if isinstance(given, dict) else {"": given}
+    for prompt in prompts.values():
+        if not isinstance(prompt, str):
+            raise InputError(f"{SUBJECT}: {path} has the prompt {shown(prompt)}, which is no text")
+    default = about.get("default_prompt_name")
+    if default is not None and default not in [*prompts]:
+        raise InputError(
+            f"{SUBJECT}: {path} has the default prompt {shown(default)}, which is none of its "
+            "prompts",
+            hint=f"these are {', '.join(map(shown, prompts)) or 'none'}",
+        )
+    padding = folder.config.get("pad_token_id")
+    names = folder.config.get("architectures") or None
+    return Embedder(
+        str(cast("list[object]", names)[0])[:80] if isinstance(names, list) else folder.path.name,
+        Sentences(encoder, folder.stack.pooling, folder.stack.heads),
+        tokenizer,
+        prompts=cast("dict[str, str]", prompts),
+        prompt=default,
+        padding=padding if isinstance(padding, int) else 0,
+        device=folder.device,
+    )

@@ -1,0 +1,146 @@
+"""A folder becomes what it is, by its files; and what is missing or not here is named."""
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.errors import InputError, ModelError
+from tests.expect import error_of
+from tests.language.folders import WORDS, published, stacked, tokenizer, write
+from tests.needs import need
+
+need("tokenizers", "safetensors")
+
+
+def message(path, kind: type = InputError) -> str:
+    return error_of(lambda: ll.load(path), kind).message
+
+
+def graph(path, result: str = "last_hidden_state", more: str = "") -> None:
+    """Write an ONNX model that looks up a row for each token, or twice its number."""
+    parser = need("onnx.parser")
+    table = np.arange(len(WORDS) * 2, dtype="float32").reshape(-1, 2)
+    values = ", ".join(map(str, table.ravel()))
+    path.parent.mkdir(exist_ok=True)
+    text = f"""<ir_version: 8, opset_import: ["": 18]>
+    rows (int64[batch, seq] input_ids, int64[batch, seq] attention_mask{more})
+      => (float[batch, seq, 2] {result})
+    <float[{len(WORDS)}, 2] table = {{{values}}}> {{ {result} = Gather(table, input_ids) }}"""
+    path.write_bytes(parser.parse_model(text).SerializeToString())
+
+
+def test_a_folder_may_be_named_by_a_file_of_it(tmp_path):
+    folder = published(tmp_path)
+    assert str(ll.load(folder / "model.safetensors")) == str(ll.load(str(folder)))
+
+
+def test_the_model_may_lie_below(tmp_path):
+    published(tmp_path / "0_Transformer")
+    stacked(tmp_path, "Pooling")
+    write(tmp_path / "1_Pooling" / "config.json", {})
+    entries = [
+        {"type": f"sentence_transformers.models.{kind}", "path": f"{at}_{kind}"}
+        for at, kind in enumerate(("Transformer", "Pooling"))
+    ]
+    write(tmp_path / "modules.json", entries)
+    assert ll.load(tmp_path).width == 8
+
+
+@pytest.mark.parametrize(
+    ("files", "most"),
+    [
+        ({}, 16),
+        ({"sentence_bert_config.json": {"max_seq_length": 7}}, 7),
+        ({"tokenizer_config.json": {"model_max_length": 9}}, 9),
+        ({"tokenizer_config.json": {"model_max_length": 1e30}}, 16),
+        (
+            {
+                "tokenizer_config.json": {"model_max_length": 5},
+                "sentence_roberta_config.json": {"max_seq_length": 7},
+            },
+            7,
+        ),
+        ({"sentence_bert_config.json": {"max_seq_length": 900}}, 16),
+    ],
+)
+def test_the_most_tokens_are_those_that_files_say(tmp_path, files, most):
+    folder = published(tmp_path)
+    for name, entries in files.items():
+        write(folder / name, entries)
+    assert ll.load(folder).tokenizer.most == most
+
+
+@pytest.mark.needs("onnx", "cc")
+@pytest.mark.parametrize("name", ["model.onnx", "onnx/model.onnx"])
+def test_a_folder_with_an_onnx_model_is_one(tmp_path, name):
+    tokenizer(tmp_path)
+    graph(tmp_path / name)
+    for path in (tmp_path, tmp_path / name):
+        rows = np.array([2, 4, 5, 3])
+        wanted = np.stack([rows * 2, rows * 2 + 1], 1).mean(0)
+        assert np.abs(ll.load(path).embed("a man") - wanted).max() <= 1e-6
+
+
+@pytest.mark.needs("onnx")
+def test_an_onnx_model_of_something_else_is_told(tmp_path):
+    tokenizer(tmp_path)
+    graph(tmp_path / "model.onnx", more=", float[batch, seq] pixels")
+    assert message(tmp_path, ModelError) == (
+        f"load: {tmp_path / 'model.onnx'} has an input 'pixels'"
+    )
+
+
+def test_what_is_missing_is_named(tmp_path):
+    assert message(tmp_path / "nowhere") == f"load: there is no {tmp_path / 'nowhere'}"
+    folder = published(tmp_path / "bert")
+    (folder / "tokenizer.json").unlink()
+    assert message(folder).startswith(f"load: there is no tokenizer.json in {folder}")
+    (folder / "model.safetensors").unlink()
+    assert message(folder) == f"load: there is no model.safetensors in {folder}"
+    (folder / "config.json").unlink()
+    assert message(folder) == f"load: there is no config.json in {folder}"
+
+
+def test_pickled_weights_are_not_read(tmp_path):
+    folder = published(tmp_path)
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"\x80\x02.")
+    assert message(folder).startswith(
+        f"load: {folder / 'pytorch_model.bin'} is pickled weights of PyTorch: "
+    )
+
+
+def test_a_type_that_is_not_here_is_named(tmp_path):
+    folder = published(tmp_path, model_type="brt")
+    error = error_of(lambda: ll.load(folder), ModelError)
+    assert error.message == f"load: {folder} has a model of the type 'brt', which is not here"
+    assert error.hint == "did you mean 'bert'?"
+
+
+@pytest.mark.parametrize("text", ["{", "3", '{"model_type": 1e999}'])
+def test_a_damaged_configuration_is_named(tmp_path, text):
+    folder = published(tmp_path)
+    (folder / "config.json").write_text(text)
+    assert "config.json" in message(folder)
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [(b"GGUF", "is a GGUF model"), (b"\x80\x02.", "is pickled weights of PyTorch")],
+)
+def test_other_files_are_told_by_what_they_are(tmp_path, head, words):
+    (tmp_path / "model").write_bytes(head + bytes(64))
+    assert words in message(tmp_path / "model")
+
+
+def test_prompts_are_texts(tmp_path):
+    folder = published(tmp_path)
+    write(folder / "config_sentence_transformers.json", {"prompts": {"query": 3}})
+    assert message(folder).endswith("has the prompt 3, which is no text")
+
+
+def test_the_default_prompt_is_one_of_them(tmp_path):
+    folder = published(tmp_path)
+    about = {"prompts": {"query": "a"}, "default_prompt_name": "passage"}
+    write(folder / "config_sentence_transformers.json", about)
+    assert message(folder).endswith("the default prompt 'passage', which is none of its prompts")
