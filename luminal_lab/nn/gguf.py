@@ -32,7 +32,7 @@ from luminal_lab.tensor.blocks import FORMS, BlockForm, Blocks
 MAGIC: Final = b"GGUF"
 VERSIONS: Final = (1, 2, 3)
 MOST_KEYS: Final = 1 << 16
-MOST_TENSORS: Final = 1 << 16
+MOST_TENSORS: Final = 1 << 14
 MOST_STRINGS: Final = 1 << 21
 """The most strings in all arrays together; the largest vocabularies with merges have a third."""
 MOST_NAME: Final = 1 << 10

@@ -215,7 +215,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "many tensors": (
         lambda: file_of(count=100_000, data=bytes(2_000_000)),
-        "it has 100,000 tensors, and 65,536 are the most",
+        "it has 100,000 tensors, and 16,384 are the most",
     ),
     "cut off": (
         lambda: file_of(keys=text(b"k") + NUMBER, key_count=2)[:40],
