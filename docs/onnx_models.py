@@ -48,9 +48,9 @@ model = ll.from_onnx("model.onnx")                       # a module, with the fi
 y = model(cx.tensor(("batch", 3, 224, 224)))             # in any graph, any number of times
 ```
 
-The module is like any other: `parameters()`, `ll.quantise`, training, `save`. Float initialisers are parameters, other
-ones buffers. Its nodes carry the names of ONNX's nodes as scopes, and `print(*model.steps, sep="\\n")` shows what it is
-made of. Inputs keep their order and names, an output is a tensor, several ones a tuple, a sequence a list.
+The module is like any other: `parameters()`, `ll.quantise`, training, `save`. Floating-point
+initialisers become its parameters, the others buffers. Its nodes carry the names of ONNX's nodes as scopes, and `print(*model.steps, sep="\\n")` shows what it is
+made of. Inputs keep their order and names. One output is a tensor, several are a tuple, a sequence is a list.
 
 ## Sizes, and what is known at import
 
@@ -123,7 +123,7 @@ def page(found: Results) -> str:
     """Return the text of the page."""
     ours = sorted(name for name in {*OPS, *Control.graphs} if "." not in name)
     lines = [TEXT, "", "## Ops", "", f"Ours, {len(ours)}:", "", _listed(ours), ""]
-    lines += ["As ONNX composes them of others:", "", _listed(EXPANDED.split()), ""]
+    lines += ["Composed of others, as ONNX defines them:", "", _listed(EXPANDED.split()), ""]
     lines += ["Not here:", "", _listed(NOT_HERE.split()), ""]
     lines += ["## ONNX's own tests", ""]
     lines += ["| set | what | tests | pass |", "|---|---|---|---|"]

@@ -369,12 +369,10 @@ class Nodes(File, ABC):
         self, node: Proto, why: str = "there is nothing to write this op with"
     ) -> ModelError:
         """Return an error for an op that is not here."""
-        error = self.error(
-            f"{title(node)}: {why}",
-            nearest(node.op_type, OPS)
-            or "luminal-lab models inspect FILE says all that is not here",
-        )
         foreign = node.domain not in OURS
+        near = None if foreign else nearest(node.op_type, OPS)
+        hint = near or "luminal-lab models inspect FILE says all that is not here"
+        error = self.error(f"{title(node)}: {why}", hint)
         error.missing = [visible(f"{node.domain}.{node.op_type}" if foreign else node.op_type)]
         return error
 

@@ -152,7 +152,7 @@ def _loaded(torch: Torch, path: Path, trust: bool) -> Torch:
         raise ModelError(
             f"from_torch: PyTorch cannot load {path}: {_first(error)}",
             hint="torch.export.save(program, path) writes such files",
-        ) from error
+        ) from None
 
 
 def _first(error: BaseException) -> str:
@@ -215,13 +215,13 @@ def _exported(
         # Before it gives up on a branch, torch prints the half of the program that it has.
         if type(error).__name__ != BY_VALUES:
             sys.stderr.write(said.getvalue())
-        where = [origin_of(line, False) for line in [_trace_of(error)] if line]
+        where = [origin_of(line, True) for line in [_trace_of(error)] if line]
         why, hint = _reason(error)
         raise ModelError(
             f"from_torch: torch.export cannot export {type(module).__name__}: {why}",
             where=str(where[0]) if where and where[0] else None,
             hint=hint,
-        ) from error
+        ) from None  # what is torch's is pages long
     sys.stderr.write(said.getvalue())
     return program
 

@@ -184,13 +184,16 @@ def refuse(missing: Sequence[Missing], what: str = "from_torch") -> None:
         return
     first = missing[0]
     others = list(dict.fromkeys(item.target for item in missing if item.target != first.target))
+    hint = "write this part of the module with other ops"
+    if others:
+        hint = f"neither can {', '.join(others)}"
+    if what == "torch.compile":
+        hint += '; options={"fallback": "eager"} leaves this graph to PyTorch'
     error = ModelError(
         f"{what}: {first.target} cannot be imported: {first.reason}"
         + (f" (in {first.scope})" if first.scope else ""),
         where=str(first.origin) if first.origin is not None else None,
-        hint=f"as little can be {', '.join(others)}"
-        if others
-        else "write this part of the module with other ops",
+        hint=hint,
     )
     error.missing = [first.target, *others]
     raise error

@@ -96,7 +96,14 @@ from luminal_lab.nn.pool import (
     MaxPool3d,
 )
 from luminal_lab.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
-from luminal_lab.nn.rope import Llama3Scaling, RotaryEmbedding
+from luminal_lab.nn.rope import (
+    DynamicScaling,
+    FactorScaling,
+    LinearScaling,
+    Llama3Scaling,
+    RotaryEmbedding,
+    YarnScaling,
+)
 from luminal_lab.nn.sequential import Flatten, Identity, Sequential, Unflatten
 from luminal_lab.nn.transformer import (
     Transformer,
@@ -144,7 +151,9 @@ __all__ = [
     "Dropout1d",
     "Dropout2d",
     "Dropout3d",
+    "DynamicScaling",
     "Embedding",
+    "FactorScaling",
     "Flatten",
     "GRUCell",
     "GroupNorm",
@@ -161,6 +170,7 @@ __all__ = [
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LinearScaling",
     "Llama3Scaling",
     "LogSigmoid",
     "LogSoftmax",
@@ -196,6 +206,7 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "Unflatten",
+    "YarnScaling",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "clip_grad_norm",

@@ -76,6 +76,7 @@ class Attention(Module):
         >>> attention.attend(x, x, x, is_causal=True).shape
         (1, 5, 8)
         """
+        self._check_causal(is_causal, window, slopes)
         given = (query, keys, values)
         q, k, v = (x.unflatten(-1, (-1, self.size)).transpose(-3, -2) for x in given)
         if rotation is not None:
@@ -105,6 +106,26 @@ class Attention(Module):
             soft_cap=soft_cap,
         )
         return mixed.transpose(-3, -2).flatten(-2)
+
+    def _check_causal(self, is_causal: bool, window: int | None, slopes: Sequence[float]) -> None:
+        """Raise unless a window and slopes are of causal queries, and fit."""
+        if window is not None:
+            sizes("attention", window=window)
+        if len(slopes) not in (0, self.heads):
+            raise at_user(
+                ShapeError(
+                    f"attention: {len(slopes)} slopes are given for {self.heads} heads",
+                    hint="give one for each head",
+                )
+            )
+        if not is_causal and (window is not None or slopes):
+            raise at_user(
+                ArgumentError(
+                    "attention: a window and slopes count positions before each query, and "
+                    "is_causal is False",
+                    hint="give is_causal=True, or say what is seen by a mask",
+                )
+            )
 
 
 def seen_from(

@@ -36,6 +36,13 @@ class Scaling:
     ['LinearScaling', 'DynamicScaling', 'Llama3Scaling', 'YarnScaling', 'FactorScaling']
     """
 
+    def __post_init__(self) -> None:
+        """Raise for a number that slows nothing down."""
+        for name in ("factor", "fast", "slow"):
+            value: object = getattr(self, name, 1.0)
+            if isinstance(value, (int, float)):  # what is no number at all is told elsewhere
+                within(self, name, value, above=True)
+
     def turns(self, turns: Tensor, rope: RotaryEmbedding, end: Dim) -> Tensor:
         """Return other turns per position of each pair, for a text of `end` positions so far.
 
@@ -167,7 +174,15 @@ class FactorScaling(Scaling):
 
     @override
     def turns(self, turns: Tensor, rope: RotaryEmbedding, end: Dim) -> Tensor:
-        graph = turns.graph
+        graph, pairs = turns.graph, rope.size // 2
+        for factors in (self.short, self.long):
+            if factors and len(factors) != pairs:
+                raise at_user(
+                    ShapeError(
+                        f"rotary_embedding: {len(factors)} factors are given for {pairs} pairs",
+                        hint="give one for each pair of features",
+                    )
+                )
         is_long = known(graph.as_dim(end) > self.context) if self.long else False
         if is_long is not None:
             return turns * _recips(graph, self.long if is_long else self.short)

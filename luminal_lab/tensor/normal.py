@@ -425,6 +425,9 @@ class Normal(Sampled):
         >>> x.scaled_dot_product_attention(x, x, attn_mask=is_word, is_causal=True).shape
         (2, 5, 8)
         """
+        what = "scaled_dot_product_attention"
+        if soft_cap is not None and number(what, "soft_cap", soft_cap) <= 0:
+            raise RangeError(f"{what}: soft_cap is {soft_cap}, and must be above 0")
         query, keys, values = (
             widened(tensor._as_float()) for tensor in (self, *self._heads(key, value, enable_gqa))
         )

@@ -60,13 +60,20 @@ def status_between(entry: NodeEntry, direct: int) -> Status:
     return "added" if direct in entry.fresh else "removed" if direct in entry.gone else "kept"
 
 
-def used_in(entries: GraphEntries, known: Mapping[int, NodeEntry]) -> AbstractSet[int]:
-    """Return the ancestors of the outputs, with them; without outputs, everything."""
+def used_in(
+    entries: GraphEntries, known: Mapping[int, NodeEntry], *, later: bool = False
+) -> AbstractSet[int]:
+    """Return the ancestors of the outputs, with them; without outputs, everything.
+
+    With `later`, those of the later graph alone.
+    """
     todo = list(entries.outputs) or list(known)
     used = set[int]()
     while todo:
-        key = todo.pop()
-        if key not in used and key in known:
-            used.add(key)
-            todo += known[key].sources
+        entry = known.get(todo.pop())
+        if entry is None or entry.key in used or (later and entry.status == "removed"):
+            continue
+        used.add(entry.key)
+        gone = entry.gone | entry.passed if later else frozenset[int]()
+        todo += [source for source in entry.sources if source not in gone]
     return used

@@ -18,7 +18,8 @@ Kind: TypeAlias = Literal[
     "host", "class", "outside"
 ]  # fmt: skip
 """A node's kind, which determines its shape."""
-Mark: TypeAlias = Literal["retrieved", "kept", "recomputed", "unused"]
+Mark: TypeAlias = Literal["retrieved", "kept", "recomputed", "unused", "left"]
+"""What is left is used before a pass, and by nothing after it."""
 SCHEMA = 2
 """The version of `to_json`, raised with each change."""
 

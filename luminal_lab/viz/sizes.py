@@ -16,7 +16,7 @@ MARK = 15.0
 TOP, SIDE, BOTTOM = 30.0, 14.0, 14.0
 """The margins inside an open box; its title is in the upper one."""
 LONGEST_TYPE = 44
-MARKS = {"retrieved": "", "kept": "◆", "recomputed": "↻", "unused": "∅"}
+MARKS = {"retrieved": "", "kept": "◆", "recomputed": "↻", "unused": "∅", "left": "∅"}
 CHANGES = {"added": "+", "removed": "−", "rewired": "~"}
 
 
@@ -41,7 +41,7 @@ def marks_of(item: Item) -> str:
     status = CHANGES.get(item.status, "")
     if not item.marks:
         return status
-    marks = [mark for mark in item.marks if mark != "unused" or item.status != "removed"]
+    marks = [m for m in item.marks if m not in ("unused", "left") or item.status != "removed"]
     return status + "".join([MARKS[mark] for mark in marks])
 
 

@@ -49,6 +49,7 @@ def test_a_dropped_recording_opens_beside_the_first(served: Any, tmp_path: Path)
     drop(page, tmp_path / "run.lab")
     page.get_by_text("of 2").first.wait_for()
     page.locator("option:checked", has_text="dropped").first.wait_for(state="attached")
+    assert page.locator(".ll-bench > .ll-bar > strong").inner_text() == "dropped"
     assert page.locator(".ll-over").count() == 0
 
 

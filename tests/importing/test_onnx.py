@@ -440,6 +440,14 @@ def test_what_cannot_be_written_is_refused_by_name(imported: Import, text: str, 
     assert said in message
 
 
+def test_what_is_not_here_is_told_to_programs(imported: Import) -> None:
+    for name in ("Zyzzyva", "ai.onnx.ml.Scaler"):
+        with pytest.raises(ModelError) as caught:
+            imported(f"m (float[2] x) => (float[2] y) {{ y = {name}(x) }}")
+        assert caught.value.missing == [name]
+        assert "luminal-lab models inspect" in (caught.value.hint or "")
+
+
 def test_an_opset_that_is_newer_than_the_package_is_refused(imported: Import) -> None:
     model = model_of(MLP)
     model.opset_import[0].version = 999

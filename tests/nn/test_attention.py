@@ -7,6 +7,7 @@ import pytest
 
 from luminal_lab.errors import ArgumentError, DTypeError, RangeError, ShapeError
 from luminal_lab.nn.attention import MultiheadAttention, seen_from
+from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.rope import RotaryEmbedding
 from luminal_lab.session import Graph
 from tests.expect import error_of
@@ -243,6 +244,59 @@ def test_scopes():
     MultiheadAttention(8, 2)(cx.tensor((1, 3, 8)))
     scopes = {node.meta.scope for node in cx.ir}
     assert scopes == {"", "multihead_attention", "multihead_attention.out_proj"}
+
+
+@pytest.mark.parametrize("past", [0, 3])
+@pytest.mark.parametrize("window", [None, 1, 3, 50])
+@pytest.mark.parametrize("slopes", [(), (0.5, 0.25)])
+def test_windows_and_slopes(past, window, slopes):
+    q, k, v = (draw((1, 7, 8), seed=seed) for seed in range(3))
+    attention, cx = MultiheadAttention(8, 2), Graph()
+    cache = KVCache(cx, 7)
+    given = [cx.tensor((1, "seq", 8)) for _ in range(3)]
+    options: Any = {"is_causal": True, "window": window, "slopes": slopes, "scale": 0.7}
+    result = attention.attend(*given, cache=cache, **options).retrieve()
+    cache.begin()
+    rows: list[np.ndarray] = []
+    for part in [slice(0, past), slice(past, 7)] if past else [slice(0, 7)]:
+        cache.advance()
+        for tensor, x in zip(given, (q, k, v), strict=True):
+            tensor.set(x[:, part])
+        cx.execute()
+        rows.append(result.numpy().copy())
+    apart = [x.reshape(7, 2, 4).swapaxes(0, 1).astype(float) for x in (q, k, v)]
+    far = np.arange(7)[:, None] - np.arange(7)  # [queries, keys]
+    scores = 0.7 * apart[0] @ apart[1].swapaxes(1, 2)
+    scores -= np.array(slopes or (0, 0)).reshape(2, 1, 1) * far
+    shares = np.where((far >= 0) & (far < (window or 50)), np.exp(scores), 0)
+    wanted = (shares / shares.sum(-1, keepdims=True) @ apart[2]).swapaxes(0, 1).reshape(1, 7, 8)
+    np.testing.assert_allclose(np.concatenate(rows, 1), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"is_causal": True, "window": 0}, ShapeError, "attention: window is 0"),
+        (
+            {"is_causal": True, "slopes": (0.5,)},
+            ShapeError,
+            "attention: 1 slopes are given for 2 heads",
+        ),
+        (
+            {"window": 3},
+            ArgumentError,
+            "attention: a window and slopes count positions before each query, and is_causal is "
+            "False",
+        ),
+    ],
+)
+def test_windows_and_slopes_that_do_not_fit(options, kind, message):
+    cx = Graph()
+    x, before = cx.tensor((1, 5, 8)), str(cx)
+    error = error_of(lambda: MultiheadAttention(8, 2).attend(x, x, x, **options), kind)
+    assert error.message == message
+    assert "MultiheadAttention(8, 2).attend" in str(error.where)
+    assert str(cx) == before
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from luminal_lab.errors import RangeError, ShapeError
-from luminal_lab.nn.rope import Llama3Scaling, RotaryEmbedding
+from luminal_lab.nn.rope import (
+    DynamicScaling,
+    FactorScaling,
+    LinearScaling,
+    Llama3Scaling,
+    RotaryEmbedding,
+    YarnScaling,
+)
 from luminal_lab.session import Graph
 from tests.expect import error_of
 from tests.tensor.against import draw
@@ -78,6 +85,72 @@ def test_scores_depend_on_the_distance_alone():
     near, far, other = (float(score) for score in scores)
     assert near == pytest.approx(far, abs=1e-4)
     assert near != pytest.approx(other, abs=1e-2)
+
+
+def turns_of(scaling, end=0, size=8):
+    cx = Graph()
+    found = RotaryEmbedding(size, 500.0, scaling=scaling).frequencies(cx, end).retrieve()
+    cx.execute()
+    return found.numpy()
+
+
+def test_linear_and_dynamic_scaling():
+    plain = turns_of(None)
+    np.testing.assert_allclose(turns_of(LinearScaling(4.0)), plain / 4, rtol=1e-6)
+    dynamic = DynamicScaling(3.0, context=64)
+    np.testing.assert_allclose(turns_of(dynamic, 64), plain, rtol=1e-6)
+    base = 500 * (3.0 * 100 / 64 - 2) ** (8 / 6)
+    wanted = base ** (-np.arange(0, 8, 2) / 8)
+    np.testing.assert_allclose(turns_of(dynamic, 100), wanted, rtol=1e-5)
+
+
+def test_yarn_slows_down_what_turns_seldom():
+    plain, slowed = (turns_of(s, size=64) for s in (None, YarnScaling(4.0, context=256)))
+    ratio = slowed / plain
+    assert ratio[0] == pytest.approx(1.0)
+    assert ratio[-1] == pytest.approx(0.25)
+    assert (np.diff(ratio) <= 1e-6).all()
+    assert ((ratio > 0.26) & (ratio < 0.99)).any()
+    cx = Graph()
+    scaling = YarnScaling(4.0, context=256, amplitude=2.0)
+    rotation = RotaryEmbedding(4, scaling=scaling).rotation(cx, 3)
+    cos = rotation.cos.retrieve()
+    cx.execute()
+    np.testing.assert_allclose(cos.numpy()[0, 0], [2, 2])
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_factors_of_a_long_text(free):
+    scaling = FactorScaling((1.0, 2.0), (4.0, 8.0), context=10)
+    cx = Graph()
+    count = cx.dim("count", 1) if free else 0
+    rope = RotaryEmbedding(4, scaling=scaling)
+    for length, factors in ((10, (1, 2)), (11, (4, 8))):
+        found = rope.frequencies(cx, count if free else length).retrieve()
+        if free:
+            cx.set_dim("count", length)
+        cx.execute()
+        wanted = np.array([1, 1e-2]) / np.array(factors)
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-6)
+
+
+def test_a_part_of_the_features_may_be_turned():
+    x = draw((2, 5, 6))
+    cx, rope = Graph(), RotaryEmbedding(4)
+    given = cx.tensor((2, 5, 6)).set(x)
+    found = rope.rotation(cx, 5).turn(given).retrieve()
+    front = rope(given[:, :, :4]).retrieve()
+    cx.execute()
+    np.testing.assert_array_equal(found.numpy()[..., :4], front.numpy())
+    np.testing.assert_array_equal(found.numpy()[..., 4:], x[..., 4:])
+
+
+def test_scalings_that_do_not_fit():
+    error = error_of(lambda: LinearScaling(0.0), RangeError)
+    assert error.message == "LinearScaling: factor is 0.0, and must be above 0"
+    rope = RotaryEmbedding(8, scaling=FactorScaling((1.0, 2.0)))
+    error = error_of(lambda: rope.rotation(Graph(), 3), ShapeError)
+    assert error.message == "rotary_embedding: 2 factors are given for 4 pairs"
 
 
 def test_half_precision_stays_itself():

@@ -464,12 +464,27 @@ def test_errors():
         lambda: x.scaled_dot_product_attention(1, 2),
         lambda: x.scaled_dot_product_attention(x, x, dropout_p=-1),
         lambda: x.scaled_dot_product_attention(x, x, scale="big"),
+        lambda: x.scaled_dot_product_attention(x, x, soft_cap=0.0),
+        lambda: x.scaled_dot_product_attention(x, x, soft_cap="low"),
         lambda: x.scaled_dot_product_attention(x, x, enable_gqa=True),
         lambda: x.dropout(NAN),
     ):
         with pytest.raises(LabError):
             bad()
         assert str(cx) == before
+
+
+def test_scores_below_a_soft_cap():
+    q, k, v = (draw((2, 3, 5, 4), seed=seed, low=-4.0, high=4.0) for seed in range(3))
+    cx = Graph()
+    given = [cx.tensor(x.shape).set(x) for x in (q, k, v)]
+    found = given[0].scaled_dot_product_attention(given[1], given[2], is_causal=True, soft_cap=1.5)
+    found.retrieve()
+    cx.execute()
+    scores = 1.5 * np.tanh(q @ k.swapaxes(-2, -1) / 2 / 1.5)
+    shares = np.where(np.tri(5, dtype=bool), np.exp(scores), 0)
+    wanted = shares / shares.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_drawing_like_a_tensor():

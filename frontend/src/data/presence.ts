@@ -2,7 +2,7 @@
 
 import type { Alive, Run } from "./model";
 import type { Place, Side } from "./store";
-import { ADDED, PASSING, REMOVED, REWIRED, SAME, type View } from "./view";
+import { ADDED, LEFT, PASSING, REMOVED, REWIRED, SAME, UNUSED, type View } from "./view";
 
 /** What of a box is there. */
 export interface InBox {
@@ -71,6 +71,13 @@ export class Presence {
 
   has(thing: number): boolean {
     return this.row(thing) >= 0 || this.rows[thing] === -1;
+  }
+
+  /** Whether no result uses it: anywhere, or after a pass that has left it so. */
+  isUnused(thing: number): boolean {
+    const marks = this.view.thing.marks[thing]!;
+    const isAfter = !this.isOwn || (this.side !== "before" && !this.between);
+    return (marks & (isAfter ? UNUSED | LEFT : UNUSED)) > 0 && this.status(thing) !== REMOVED;
   }
 
   /** The row of an id, or -1. */

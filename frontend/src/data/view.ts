@@ -38,7 +38,7 @@ export interface RowsOfRun {
 }
 
 /** Marks of a thing. */
-export const RETRIEVED = 1, KEPT = 2, RECOMPUTED = 4, UNUSED = 8;
+export const RETRIEVED = 1, KEPT = 2, RECOMPUTED = 4, UNUSED = 8, LEFT = 16;
 /** What became of a thing or wire in a pass. */
 export const SAME = 0, ADDED = 1, REMOVED = 2, REWIRED = 3, PASSING = 4;
 

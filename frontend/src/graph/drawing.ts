@@ -128,12 +128,20 @@ export function titleLeft({ scene, level }: Look, { x, scale }: Camera, box: num
   return Math.max(rect.x + 10, Math.min((6 - x) / scale, rect.x + rect.width - wide - 10));
 }
 
+/** Where the letters of that title stand, in a frame that begins at a height: whole, if the screen's edge would cut them. */
+export function titleTop({ level }: Look, { y, scale }: Camera, frame: number): number {
+  const top = frame + titleLine(level), high = (level.detail < 2 ? WORD : 12) + 2, seen = top + y / scale;
+  return seen > 0 && seen < high ? top + high - seen : top;
+}
+
+const titleLine = (level: Level): number => (level.detail < 2 ? 20 : 17) - TOP;
+
 /** The title of an open box, over the wires that go in. */
 function title({ scene, level }: Look, placed: Placed): SVGTextElement | null {
   const { view } = scene, one = view.frame.box[placed.frame]!, box = view.box(one), rect = scene.rect(one);
   if (!box || !rect) return null;
   const left = rect.x - placed.x, text = titleOf(box), size = level.letters;
-  if (level.detail) return s("text", { class: `ll-title${level.detail < 2 ? " ll-word" : ""}`, x: tenth(left + 10), y: (level.detail < 2 ? 20 : 17) - TOP }, text);
+  if (level.detail) return s("text", { class: `ll-title${level.detail < 2 ? " ll-word" : ""}`, x: tenth(left + 10), y: titleLine(level) }, text);
   // Far out there is a name where it has room, below that of the box around it.
   const outer = scene.rect(view.frame.box[view.thing.frame[one]!]!), name = fitting(box, size, rect.width - size, rect.height / 2);
   if (!name || (outer && rect.y - outer.y < 1.3 * size)) return null;
@@ -238,7 +246,7 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
   const row = there.row(one), kind = kindOf(look, one), box = row < 0 ? view.box(one) : undefined;
   const status = there.status(one), marks = view.thing.marks[one]!;
   const [name, sign] = STATUS[status] ?? [kind, ""];
-  const isUnused = (marks & UNUSED) > 0 && status !== REMOVED;
+  const isUnused = there.isUnused(one);
   // A broken outline is what is gone, a dotted one a view.
   const isGone = status === REMOVED || status === PASSING;
   const lines = { ...paint(name), class: isGone ? "ll-broken" : kind === "view" || kind === "outside" ? "ll-dotted" : null, "stroke-width": status || box ? 2 : 1.2 };
@@ -253,7 +261,7 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
   const below = !isNear ? "" : worth?.text || (box || kind === "constant" ? "" : there.run.type(row));
   const hasTwo = height >= 40, isUnder = below && !hasTwo && !box;
   const base = !isNear ? height / 2 + 5.5 : box ? 18.5 : hasTwo && below ? 16.5 : height / 2 + 4.5;
-  const signs = sign + SIGNS.filter(([mark]) => marks & mark && (mark !== UNUSED || isUnused)).map(([, text]) => text).join("");
+  const signs = sign + SIGNS.filter(([mark]) => (mark === UNUSED ? isUnused : marks & mark)).map(([, text]) => text).join("");
   group.append(
     s(
       "text",

@@ -4,9 +4,9 @@ import { STATUS } from "./drawing";
 import { div, fill, h, s } from "../parts/dom";
 import { outline } from "./shapes";
 import { Presence } from "../data/presence";
-import type { Pane, Store } from "../data/store";
+import type { Pane, Side, Store } from "../data/store";
 import { css } from "../parts/styles";
-import { ADDED, PASSING, REMOVED, REWIRED, UNUSED } from "../data/view";
+import { ADDED, PASSING, REMOVED, REWIRED } from "../data/view";
 
 css`
 .ll-foot { display: flex; flex-wrap: wrap; gap: 0 12px; padding: 2px 8px; font-size: 11px; line-height: 20px; color: var(--ll-faint); border-top: 1px solid var(--ll-line); flex: none; }
@@ -20,7 +20,7 @@ css`
 const WORDS: Readonly<Record<number, string>> = { [ADDED]: "added", [REMOVED]: "removed", [REWIRED]: "reads other nodes", [PASSING]: "gone by the end of the pass" };
 
 /** A list below the pictures, which shrinks to what there is to tell apart; beside it stands how much is shown, if nothing else says that. */
-export function pictureKey(store: Store, host: HTMLElement, amount?: HTMLElement): Pane {
+export function pictureKey(store: Store, host: HTMLElement, amount?: HTMLElement, side: Side = "both"): Pane {
   const list = h("ul", { class: "ll-key-of", "aria-label": "What outlines mean" });
   const swatch = (kind: string, more: string, sign = ""): SVGElement =>
     s(
@@ -35,14 +35,14 @@ export function pictureKey(store: Store, host: HTMLElement, amount?: HTMLElement
     return one;
   };
   const entry = (picture: SVGElement, words: string): HTMLElement => h("li", null, picture, words);
-  /** What there is to tell apart in both graphs. */
+  /** What there is to tell apart in the graphs in sight. */
   const seen = (): ReadonlySet<number | "view" | "unused"> => {
-    const { run, place } = store, there = new Presence(run, place, "both"), { thing } = there.view, found = new Set<number | "view" | "unused">();
+    const { run, place } = store, there = new Presence(run, place, side), { thing } = there.view, found = new Set<number | "view" | "unused">();
     for (let one = 0; one < there.view.things; one++) {
       if (!there.has(one)) continue;
       const status = there.status(one), row = thing.row[one]!;
       found.add(status);
-      if (thing.marks[one]! & UNUSED) found.add("unused");
+      if (there.isUnused(one)) found.add("unused");
       // What is gone is drawn as that, whatever it was.
       if (row >= 0 && status !== REMOVED && run.kind(row) === "view") found.add("view");
     }

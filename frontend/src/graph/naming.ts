@@ -4,11 +4,12 @@ import { STATUS, titleOf, worthOf, type Look } from "./drawing";
 import { WORDS } from "./shapes";
 import { count } from "../data/units";
 
-const MARKS = ["retrieved", "kept", "computed again", "unused"];
+const MARKS = ["retrieved", "kept", "computed again"];
 
 function marksOf({ scene, there }: Look, thing: number): string[] {
   const status = STATUS[there.status(thing)]?.[0];
-  return [...MARKS.filter((_, bit) => scene.view.thing.marks[thing]! & (1 << bit)), ...(status ? [status] : [])];
+  const marks = scene.view.thing.marks[thing]!;
+  return [...MARKS.filter((_, bit) => marks & (1 << bit)), ...(there.isUnused(thing) ? ["unused"] : []), ...(status ? [status] : [])];
 }
 
 /** "mul %12 f32[4, 8], reads x and %9"; "box h.0, closed, 102 nodes". */

@@ -6,7 +6,7 @@
 
 import { seen, type Camera, type Size } from "./camera";
 import { h, s } from "../parts/dom";
-import { drawn, shownOf, titleLeft, type Drawn, type Look, type Shown } from "./drawing";
+import { drawn, shownOf, titleLeft, titleTop, type Drawn, type Look, type Shown } from "./drawing";
 import { levelAt, type Level } from "./lod";
 import type { Presence } from "../data/presence";
 import { meets, type Cell, type Placed, type Placement, type Scene } from "./scene";
@@ -149,9 +149,11 @@ export function painter(sight: Sight, levelled: () => void): Painter {
   };
   const name = (): void => {
     const { scene, camera } = sight;
-    for (const [key, { title, level, x }] of parts) {
+    for (const [key, { title, level, x, y }] of parts) {
       const frame = Number(key.split(":")[0]);
-      if (title && level.detail && scene.placed(frame)) title.setAttribute("x", String(tenth(titleLeft(sight, camera, scene.view.frame.box[frame]!) - x)));
+      if (!title || !level.detail || !scene.placed(frame)) continue;
+      title.setAttribute("x", String(tenth(titleLeft(sight, camera, scene.view.frame.box[frame]!) - x)));
+      title.setAttribute("y", String(tenth(titleTop(sight, camera, y) - y)));
     }
   };
 

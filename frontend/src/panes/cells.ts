@@ -22,6 +22,9 @@ interface Line {
   readonly origins: readonly number[];
 }
 
+/** More empty lines than this are lines that nobody knows. */
+const GAP = 3;
+
 /** Lines of all cells; where their text is not known, those lines that wrote nodes. */
 export function cellLines(cells: readonly { title: string; text: string }[], origins: readonly Origin[]): Line[] {
   const found: Line[] = [];
@@ -38,8 +41,14 @@ export function cellLines(cells: readonly { title: string; text: string }[], ori
   for (const [file, lines] of known) {
     found.push({ number: 0, tokens: [["", file]], origins: [] });
     const all = tokens(Array.from(lines, (line) => line ?? "").join("\n"), "python");
-    // Of a file that is known by some lines only those are shown.
-    all.forEach((line, at) => at in lines && found.push({ number: at + 1, tokens: line, origins: places.get(`${file}\n${at + 1}`) ?? [] }));
+    // Of a file that is known by some lines only those are shown; between them Python sends empty ones.
+    const gaps = new Set<number>();
+    for (let at = 0, first = 0; at <= all.length; at++) {
+      if (at < all.length && !lines[at]?.trim()) continue;
+      if (at - first > GAP) for (let empty = first; empty < at; empty++) gaps.add(empty);
+      first = at + 1;
+    }
+    all.forEach((line, at) => at in lines && !gaps.has(at) && found.push({ number: at + 1, tokens: line, origins: places.get(`${file}\n${at + 1}`) ?? [] }));
   }
   return found;
 }

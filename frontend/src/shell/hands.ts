@@ -190,7 +190,8 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
   host.append(bar, explained, h("div", { class: "ll-middle" }, found, picture, cells, options.beside));
   // The host is in the page by now, and as large as it will be.
   pictures = options.draw(picture);
-  const key = pictureKey(store, picture, pictures.amount);
+  // A graph that stands alone says its amount here.
+  const key = pictureKey(store, picture, pictures.amount, pictures.amount ? "after" : "both");
   fill(
     bar,
     options.before?.(pictures),

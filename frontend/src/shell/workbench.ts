@@ -59,12 +59,12 @@ export function layoutFor(width: number, type = 1): Layout {
 /** `isBeside`: two runs beside each other stand where the graphs before and after a pass would. */
 export function workbench(store: Store, host: HTMLElement, live: Live, isBeside = false): Pane {
   const stepper = new Stepper(store);
-  const words = div("ll-grow ll-one ll-place");
+  const title = h("strong"), words = div("ll-grow ll-one ll-place");
   const clear = button("×", "select nothing (Esc)", () => store.select(null));
   const note = div("");
   const field = h("span"), said = div("ll-strip"), passes = div("ll-strip");
   const area = div("ll-area");
-  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, !isBeside && openButton(live), linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, said, passes, area);
+  const bench = div("ll-bench", div("ll-bar", title, words, clear, field, !isBeside && openButton(live), linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, said, passes, area);
   host.append(bench);
   const make: Readonly<Record<string, (at: HTMLElement) => Pane>> = {
     firings: (at) => firings(store, at, live, stepper),
@@ -162,6 +162,8 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
     const { selected } = store;
     // A firing that is selected is the one that was done last.
     const more = selected && selected.kind !== "firing" ? wordsOf(store, selected) : "";
+    // Of several runs the one at hand, unless they are all in sight.
+    fill(title, (!isBeside && store.bundle.runs.length > 1 && store.run.title) || store.bundle.title || store.run.title);
     fill(words, h("b", null, placeWords(store)), !selected ? [" · ", h("span", { class: "ll-faint" }, "select anything: its relatives light up everywhere")] : more && [" · ", h("span", { class: "ll-mono" }, more)]);
     words.title = words.textContent;
     clear.hidden = !selected;
@@ -169,7 +171,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   const stops = [
     store.on("selection", mark),
     store.on("place", () => (mark(), lay())),
-    store.on("bundle", lay),
+    store.on("bundle", () => (mark(), lay())),
   ];
   mark();
   return {

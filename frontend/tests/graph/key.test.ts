@@ -26,6 +26,13 @@ test("changes of a pass, views, and what is selected have entries where there ar
   expect(texts(host, "li").length).toBe(3);
 });
 
+test("of a graph that stands alone nothing is told that is gone", () => {
+  const { store, host } = opened((at, into) => pictureKey(at, into, undefined, "after"), { stage: 1 }, run);
+  expect(texts(host, "li")).toEqual(["+added", "view"]);
+  store.go({ stage: 0 });
+  expect(texts(host, "li")).toEqual(["view"]);
+});
+
 test("at a firing only what is there to tell apart then has an entry", () => {
   const { store, host } = opened(pictureKey, { stage: 3, firing: 0 });
   const at = (firing: number) => (store.go({ firing }), texts(host, "li"));

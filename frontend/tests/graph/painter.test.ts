@@ -55,6 +55,16 @@ test("the title of a box that begins left of the screen begins where one sees it
   expect(moved(-rect.x - rect.width)).toBeLessThan(0);
 });
 
+test("a title that the upper edge would cut is whole, and one that is above it stays there", () => {
+  begin(undefined, 0, ["h0"]);
+  const title = paint.sheet.querySelector(".ll-title")!, rect = sight.scene.rect(sight.scene.view.thingAt("h0"))!;
+  const at = () => Number(title.getAttribute("y")) + Number(/ (\S+)\)/.exec(title.getAttribute("transform")!)![1]) + sight.camera.y;
+  const moved = (y: number) => (look(0, y, 1), paint.name(), at());
+  expect(moved(0)).toBeCloseTo(rect.y + 17, 0);
+  expect(moved(5 - rect.y - 17)).toBeCloseTo(14, 0);
+  expect(moved(-5 - rect.y - 17)).toBeCloseTo(-5, 0);
+});
+
 test("zooming stretches what is painted; at a pause it is painted anew", () => {
   vi.useFakeTimers();
   begin();

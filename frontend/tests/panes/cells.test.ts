@@ -18,6 +18,10 @@ test("without the cells, the lines that wrote nodes", () => {
     [0, "cell 1"], [1, "x, y = cx.tensor(4), cx.tensor(4)"], [2, "z = x + 0"], [0, "cell 2"], [1, "z * y"], [0, "model.py"], [9, "return x"],
   ]);
 });
+test("of a file of which some lines are known only these are shown, and empty lines between them", () => {
+  const lines = cellLines([{ title: "model.py", text: "\n".repeat(14) + "a = 1\n\nb = 2" + "\n".repeat(9) + "c = 3" }], []);
+  expect(lines.map((line) => line.number)).toEqual([0, 15, 16, 17, 26]);
+});
 test("it begins at the line that takes most, or at the first that wrote something, not at the file's head", () => {
   const first = (times: NonNullable<typeof FACTS.times>) => {
     const head = "import os\n".repeat(60);

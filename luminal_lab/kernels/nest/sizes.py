@@ -7,18 +7,19 @@ from math import inf, prod
 from typing import Protocol
 
 from luminal_lab.core.dims import Dim, Symbol, evaluate_float, substitute, symbols
-from luminal_lab.core.dims.expression import (
-    Atom,
-    Division,
-    Negative,
-    Quotient,
-    Remainder,
-    products,
-)
+from luminal_lab.core.dims.expression import Atom, Division, Negative, Quotient, products
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops.intrinsic import Intrinsic
 from luminal_lab.kernels.definition.cost import COSTLY
-from luminal_lab.kernels.definition.terms import Apply, Guarded, Read, Term, walk as walk_terms
+from luminal_lab.kernels.definition.substitution import replaced
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Guarded,
+    Read,
+    Term,
+    axis_of,
+    walk as walk_terms,
+)
 from luminal_lab.kernels.nest.nest import (
     Block,
     Local,
@@ -35,8 +36,6 @@ USUAL = 1024
 """The assumed value of a dim without a number."""
 MANY = 1 << 20
 """The likely largest value of a dim without a bound."""
-VECTOR = 16
-"""The shortest run of packed values that is worth a loop of its own."""
 
 
 class SizedLoop(Protocol):
@@ -120,33 +119,30 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
     return strides.pop() if len(strides) == 1 else None
 
 
+RUN = 16
+"""The least neighbours that are taken for a group, if there are groups of as many."""
+
+
 def is_along(nest: Nest, term: Term, axis: str) -> bool:
-    """Return whether neighbours along an axis are neighbours in memory; groups may share values."""
+    """Return whether neighbours along an axis are neighbours in memory, within groups if any."""
+    size = group_of(axis, term)
+    if size:
+        own = axis_of(f"{axis}.each", size)
+        term = replaced(term, {axis: size * Symbol(f"{axis}.group", 0) + own})
+        axis = own.name
     reads = [Read(name, at, nest.types[name].dtype) for name, at in reads_of(term) if at]
-    strides = [stride(nest, read, axis) for read in reads if not group_of(axis, read)]
+    strides = [stride(nest, read, axis) for read in reads]
     return 1 in strides and all(step in (0, 1) for step in strides)
 
 
 def group_of(loop: str, term: Term) -> int:
     """Return how many neighbours along a loop share a value (a scale, say); 0 if none do."""
-    found = [
-        a for _, index in reads_of(term) for a in atoms(index or ()) if isinstance(a, Quotient)
-    ]
+    dims = [dim for part in walk_terms(term) for dim in part.places]
+    found = [atom for atom in atoms(dims) if isinstance(atom, Quotient)]
     sizes = {a.d for a in found if isinstance(a.x, Symbol) and a.x.name == loop}
-    size = sizes.pop() if len(sizes) == 1 else 0
-    return size if isinstance(size, int) else 0
-
-
-def run_of(loop: str, term: Term) -> int:
-    """Return how long runs along a loop are in which packed bits are alike; 0 if there are none.
-
-    Within a run all that is shared stays, and what is read lies in neighbouring bytes.
-    """
-    dims = [dim for _, index in reads_of(term) for dim in index or ()]
-    parts = [atom for atom in atoms(dims) if isinstance(atom, (Quotient, Remainder))]
-    sizes = {d for atom in parts if loop in names_in(atom) and isinstance(d := atom.d, int)}
-    size = min((d for d in sizes if d >= VECTOR), default=min(sizes, default=0))
-    return 0 if any(d % size for d in sizes if d > size) else size
+    known = sorted(size for size in sizes if isinstance(size, int))
+    least = next((size for size in known if size >= RUN), min(known, default=0))
+    return 0 if any(size > least and size % least for size in known) else least
 
 
 def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:

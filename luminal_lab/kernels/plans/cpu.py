@@ -19,7 +19,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
-from luminal_lab.kernels.nest.sizes import about, at_most, run_of, stride, work_of
+from luminal_lab.kernels.nest.sizes import about, at_most, group_of, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
 from luminal_lab.kernels.plans.match import summed
@@ -129,16 +129,14 @@ def _sums(loop: Loop) -> list[Set]:
 
 
 def _groups(scheduling: Scheduling, summing: Handle) -> None:
-    """Sum group by group if groups of elements share a value (a scale, say), or a run of bytes."""
+    """Sum group by group if groups of elements share a value (a scale, say)."""
     loop = summing.loop
     addition = next(iter(_sums(loop)), None)
     if len(loop.body) != 1 or addition is None or addition.how != "+=":
         return
-    size = run_of(loop.name, addition.term)
-    if 0 < size <= max(SIDE.values) and loop.size % size == 0:
+    if 0 < group_of(loop.name, addition.term) <= max(SIDE.values):
         with scheduling.attempt():
-            group, own = scheduling.do(Split((summing,), (size,), ("group", "each"))).loops
-            scheduling.lanes(addition.name, own, group, "lanes")
+            scheduling.grouped(summing, addition.name)
 
 
 def _lanes(scheduling: Scheduling, loop: Handle) -> None:

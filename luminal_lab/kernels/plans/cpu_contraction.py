@@ -161,7 +161,8 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
         axes = order[-2], i, *folds
         phases += _packed(product, product.left, axes, path, "rows")
         scheduling.whole(Round, i)
-        scheduling.run("simd", [_grouped(scheduling, copied(axes, "rows")[-1])])
+        last = copied(axes, "rows")[-1]
+        scheduling.run("simd", scheduling.grouped(last) or [last])
     else:
         phases += _packed(product, product.left, (order[-2], *folds, i), path, "rows")
         scheduling.whole(Round, i)
@@ -196,13 +197,6 @@ def _packed(
     last = max([depth for depth, name in enumerate(path) if name in needed], default=-1)
     loops = scheduling.do(Pack(array, path[last + 1], axes, into)).loops
     return [loops[0]] if last < 0 else []
-
-
-def _grouped(scheduling: Scheduling, loop: str) -> str:
-    """Cut a loop into groups that share a value (a scale, say); return the inner one."""
-    size = group_of(loop, sum_in(scheduling.nest, loop).term)
-    is_whole = size and scheduling.loop(loop).size % size == 0
-    return scheduling.do(Split((loop,), (size,), ("group", "each"))).loops[1] if is_whole else loop
 
 
 def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:

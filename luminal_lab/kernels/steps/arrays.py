@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar, cast, get_args
 
@@ -118,9 +118,9 @@ class Pack(Step):
         values = {axis.name: own for axis, own in zip(axes, new, strict=True)}
         value = replaced(term, values)
         if not self.reaches(nest, value):
-            for axis, own in zip(axes, new, strict=True):
-                for most in least_of(substitute(axis.size, values)):
-                    value = guarded(own < most, value)
+            conditions = [*_conditions(statements, term, known), *_ends(axes, new)]
+            for holds in conditions:
+                value = guarded(substitute(holds, values), value)
         copy = Read(self.into, tuple(axis.axis for axis in axes), term.dtype)
         block = copy_of(self.into, new, value, top=not outside)
         return replaced_loop(nest, loop.name, (*block, *with_copy(loop, term, copy)))
@@ -159,6 +159,17 @@ class Copy(Pack):
         inner = term.term if isinstance(term, Guarded) else term
         is_read = isinstance(inner, Read) and inner.buffer == self.array
         return is_read and free(term).keys() <= known
+
+
+@dataclass(frozen=True)
+class Share(Pack):
+    """Before a loop, compute once what it makes of an array, if that is the same in each iteration.
+
+    for k: y[k] = q[k] * f32(d[0])   →   s = f32(d[0]);   for k: y[k] = q[k] * s
+    """
+
+    form: ClassVar[str] = "share {array} in {loop} as {into}"
+    axes: tuple[str, ...] = field(init=False, default=())
 
 
 @dataclass(frozen=True)
@@ -502,6 +513,34 @@ def parts_of(term: Term, array: str, fits: Callable[[Term], bool]) -> Iterator[T
         else:
             for part in term.parts:
                 yield from parts_of(part, array, fits)
+
+
+def _ends(axes: Sequence[Loop], new: Sequence[Symbol]) -> Iterator[Dim]:
+    """Yield the conditions under which axes of a copy are before the ends of loops."""
+    values = {axis.name: own for axis, own in zip(axes, new, strict=True)}
+    for axis, own in zip(axes, new, strict=True):
+        yield from (own < most for most in least_of(substitute(axis.size, values)))
+
+
+def _conditions(statements: Iterable[Set], part: Term, known: Collection[str]) -> list[Dim]:
+    """Return the conditions, on what is known, under which all readers read a part of a term."""
+    around = [conditions for s in statements if (conditions := _around(s.term, part)) is not None]
+    first, *others = [
+        [holds for holds in one if {symbol.name for symbol in symbols(holds)} <= {*known}]
+        for one in around
+    ]
+    return [holds for holds in first if all(holds in other for other in others)]
+
+
+def _around(term: Term, part: Term) -> list[Dim] | None:
+    """Return the conditions around a part of a term; None if it is not there."""
+    if term == part:
+        return []
+    for inner in term.parts:
+        found = _around(inner, part)
+        if found is not None:
+            return [term.holds, *found] if isinstance(term, Guarded) else found
+    return None
 
 
 def only(step: Step, loop: Loop, terms: Collection[T], hint: str | None = None) -> T:

@@ -27,9 +27,9 @@ from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import Apply, Read, free, walk as walk_terms
-from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, axes_in, walk
-from luminal_lab.kernels.nest.sizes import divides, is_plain, perfect
-from luminal_lab.kernels.steps.arrays import Pack
+from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, axes_in, reads_of, walk
+from luminal_lab.kernels.nest.sizes import divides, group_of, is_plain, perfect
+from luminal_lab.kernels.steps.arrays import Pack, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
 from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
@@ -430,6 +430,22 @@ class Scheduling:
         into = unique(f"{array}_{word}", self.nest.names)
         first, last = self.do(Lanes(array, lane, outer, into)).loops
         return into, first, last
+
+    def grouped(self, loop: str, sums: str = "") -> list[Handle]:
+        """Cut a loop into groups that share values (scales, say); return the loop in a group.
+
+        They are computed once for each group. Its sums, if any, run side by side.
+        """
+        (term,) = [s.term for s in walk((self.nest.loops[loop],)) if isinstance(s, Set)]
+        size = group_of(loop, term)
+        if not size or self.loop(loop).size % size:
+            return []
+        group, own = self.do(Split((loop,), (size,), ("group", "each"))).loops
+        if sums:
+            self.lanes(sums, own, group, "lanes")
+        for name in dict.fromkeys(name for name, _ in reads_of(term)):
+            self.attempted(Share(name, own, unique("shared", self.nest.names)))
+        return [own]
 
     # -- the current nest --------------------------------------------------------------------------
 

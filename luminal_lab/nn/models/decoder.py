@@ -7,21 +7,18 @@
               x + norm(attention(x)), then x + norm(feed(x))       norms behind, as in OLMo 2
 
 `decoders` has the table of the published ones. Weights are called as in Llama's files, whatever the
-file: `load_decoder` finds each by the names of its configuration, and takes it as it is given.
+file: `decoder_weights` finds each by the names of its configuration.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-import numpy as np
 from typing_extensions import override
 
-from luminal_lab.core.binding import as_array
 from luminal_lab.core.dims import Dim, known
 from luminal_lab.core.dtypes import DTypeLike
 from luminal_lab.core.op import size_of
@@ -36,17 +33,10 @@ from luminal_lab.nn.models.language import draw_as_published
 from luminal_lab.nn.module import Module
 from luminal_lab.nn.norm import LayerNorm, RMSNorm
 from luminal_lab.nn.rope import RotaryEmbedding, Rotation, Scaling
-from luminal_lab.nn.weights import matched
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.functions import widened
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sources import Sources
-
-MASKS: Final = re.compile(
-    r"(.*\.)?(rotary_emb\.inv_freq|attn\.causal_mask|(attn|attention)\.(masked_)?bias)"
-    r"|rope_(freqs|factors_(long|short))\.weight"
-)
-"""What files hold beside weights: constants that a configuration tells."""
-
 
 # -- what differs ----------------------------------------------------------------------------------
 
@@ -231,7 +221,20 @@ class Decoder(Module):
 
     @override
     def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        config, logits = self.config, self.lm_head(self.model(tokens, cache))
+        return self.head(self.model(tokens, cache))
+
+    def head(self, x: Tensor) -> Tensor:
+        """Return the logits of what the stack of layers makes of some positions.
+
+        Of a prompt the last position's are enough:
+
+        >>> from luminal_lab.nn.models.decoders import decoder_of
+        >>> model = decoder_of({"architectures": ["GPT2LMHeadModel"], "n_layer": 1, "n_head": 2,
+        ...     "n_embd": 8, "vocab_size": 10, "n_positions": 16})
+        >>> model.head(model.model(cx.tensor((1, 12), "int64"))[:, -1]).shape
+        (1, 10)
+        """
+        config, logits = self.config, self.lm_head(x)
         if config.logit_scale != 1:
             logits = logits * config.logit_scale
         if config.logit_cap is not None:
@@ -261,7 +264,7 @@ class DecoderStack(Module):
         self.norm = norm_of(config.norm, config.width, dtype)
 
     @override
-    def forward(self, tokens: Tensor, cache: KVCache | None) -> Tensor:
+    def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         past: Dim = 0 if cache is None else cache.past
         x = self.embed_tokens(tokens).cast(self.dtype)
         if self.config.embedding_scale != 1:
@@ -397,6 +400,15 @@ class DecoderAttention(Attention):
             return x if norm is None else norm(x)
         return norm(x.unflatten(-1, (-1, self.size))).flatten(-2)
 
+    @override
+    def options(self) -> str:
+        config = self.config
+        parts = [f"{self.heads} heads" + f" over {self.kv_heads}" * (self.kv_heads != self.heads)]
+        parts += [f"window={config.window}"] * (config.window is not None)
+        parts += [f"soft_cap={config.soft_cap:g}"] if config.soft_cap is not None else []
+        parts += ["no rope"] * (config.rope is None)
+        return ", ".join(parts)
+
 
 class FeedForward(Module):
     """A feed-forward part of a decoder."""
@@ -423,6 +435,10 @@ class FeedForward(Module):
             return self.down_proj(act(self.gate_proj(x)) * self.up_proj(x))
         return self.down_proj(act(self.up_proj(x)))
 
+    @override
+    def options(self) -> str:
+        return self.config.activation
+
 
 class Mixture(Module):
     """A router, experts, and perhaps one that all tokens share."""
@@ -446,6 +462,10 @@ class Mixture(Module):
         if self.shared_expert is None:
             return mixed
         return mixed + self.shared_expert_gate(x).sigmoid() * self.shared_expert(x)
+
+    @override
+    def options(self) -> str:
+        return f"{self.config.chosen} of {self.config.count} experts"
 
 
 class Experts(Module):
@@ -507,10 +527,12 @@ class XIELU(Module):
     @override
     def forward(self, x: Tensor) -> Tensor:
         up, down, beta, eps = (
-            x.other("xielu", p) for p in (self.alpha_p, self.alpha_n, self.beta, self.eps)
+            widened(x.other("xielu", p)) for p in (self.alpha_p, self.alpha_n, self.beta, self.eps)
         )
-        below = (x.minimum(eps).expm1() - x) * (beta + down.softplus())
-        return (x > 0).where(up.softplus() * x * x, below) + beta * x
+        wide = widened(x)
+        below = (wide.minimum(eps).expm1() - wide) * (beta + down.softplus())
+        above = up.softplus() * wide * wide
+        return ((wide > 0).where(above, below) + beta * wide).cast(x.dtype)
 
 
 class ScaledNorm(Module):
@@ -524,11 +546,12 @@ class ScaledNorm(Module):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        eps = self.config.eps
-        x = x.rms_norm((-1,), eps) if self.config.kind == "rms" else x.layer_norm((-1,), eps)
-        if self.weight is not None:
-            x = x * (x.other("norm", self.weight) + self.config.offset)
-        return x if self.bias is None else x + self.bias
+        eps, wide = self.config.eps, widened(x)
+        is_rms = self.config.kind == "rms"
+        wide = wide.rms_norm((-1,), eps) if is_rms else wide.layer_norm((-1,), eps)
+        if self.weight is not None:  # 1 + w is no number of 16 bits, if w is small
+            wide = wide * (widened(x.other("norm", self.weight)) + self.config.offset)
+        return (wide if self.bias is None else wide + self.bias).cast(x.dtype)
 
     @override
     def options(self) -> str:
@@ -552,118 +575,3 @@ def norm_of(
     if config.kind == "rms":
         return RMSNorm(shape, config.eps, config.weight, dtype=dtype)
     return LayerNorm(shape, config.eps, config.weight, config.bias, dtype=dtype)
-
-
-# -- weights ---------------------------------------------------------------------------------------
-
-
-def load_decoder(
-    config: DecoderConfig,
-    values: Mapping[str, object],
-    *,
-    dtype: DTypeLike = "float32",
-    strict: bool = True,
-) -> Decoder:
-    """Return a decoder with the weights of a file: arrays or parameters by the file's names.
-
-    Weights keep their dtype and their memory; `dtype` is that of what is computed with them. If
-    weights are missing or left over, or have another shape, nothing is loaded, and the error names
-    them all.
-
-    >>> from luminal_lab.nn.models.decoders import from_config
-    >>> config = from_config({
-    ...     "architectures": ["GPT2LMHeadModel"], "n_layer": 0, "n_head": 2, "n_embd": 8,
-    ...     "vocab_size": 10, "n_positions": 16,
-    ... })
-    >>> values = {"wte.weight": np.ones((10, 8), "float16"), "wpe.weight": np.ones((16, 8))}
-    >>> values["ln_f.weight"] = values["ln_f.bias"] = np.ones(8)
-    >>> [str(p.dtype) for p in load_decoder(config, values).parameters().values()]
-    ['float16', 'float64', 'float64', 'float64']
-    """
-    model = Decoder(config, dtype)
-    files = {path: _files(config, path, p) for path, p in _state(model).items()}
-    first = files["model.embed_tokens.weight"].names[0].partition(".")[0] + "."
-    if not any(name.startswith(first) for name in values):  # as in files of a model without a head
-        files = {path: file.without(first) for path, file in files.items()}
-    given = {name: _form(value) for name, value in values.items()}
-    wanted: list[tuple[str, Parameter]] = []
-    for path, parameter in _state(model).items():
-        shape = parameter.shape[files[path].is_stack :]
-        wanted += [
-            (name, Parameter(shape, _kept(given.get(name), dtype))) for name in files[path].names
-        ]
-    expected = {name for name, _ in wanted}
-    head = _files(config, "lm_head.weight", model.lm_head.weight).names[0]
-    left = {
-        name: form
-        for name, form in given.items()
-        if name in expected or not ((config.tied and name == head) or MASKS.fullmatch(name))
-    }
-    matched("load_decoder", wanted, left, strict=strict)
-    modules = model.named_modules()
-    for path, file in files.items():
-        if all(name in values for name in file.names):
-            owner, _, name = path.rpartition(".")
-            setattr(modules[owner], name, file.taken(values))
-    if config.tied:
-        model.lm_head.weight = model.model.embed_tokens.weight
-    return model
-
-
-def _state(model: Module) -> dict[str, Parameter]:
-    return {**model.parameters(), **model.buffers()}
-
-
-class _Source(NamedTuple):
-    """Where a parameter is in a file: under a name, or under one for each row of its axis 0."""
-
-    names: list[str]
-    is_stack: bool
-
-    def without(self, prefix: str) -> _Source:
-        return _Source([name.removeprefix(prefix) for name in self.names], self.is_stack)
-
-    def taken(self, values: Mapping[str, object]) -> Parameter:
-        """Return a parameter with the value; what is stacked is read when it is needed."""
-        rows = [values[name] for name in self.names]
-        if not self.is_stack and isinstance(rows[0], Parameter):
-            return rows[0]
-        shape, dtype = _form(rows[0])
-        if not self.is_stack:
-            return Parameter(shape, dtype, provider=lambda: rows[0])
-
-        def stacked() -> object:
-            return np.stack([as_array(getattr(r, "value", r), "load_decoder") for r in rows])
-
-        return Parameter((len(rows), *shape), dtype, provider=stacked)
-
-
-def _files(config: DecoderConfig, path: str, parameter: Parameter) -> _Source:
-    """Return where a parameter is in a file, by the names of a configuration."""
-    names, prefix, part = dict(config.names), "", path
-    if path.startswith("model.layers."):
-        number, part = path.removeprefix("model.layers.").split(".", 1)
-        prefix = f"{names.get('model.layers', 'model.layers')}.{number}."
-    if part in names:
-        name = names[part]
-    else:
-        stem, _, leaf = part.rpartition(".")
-        name = f"{names.get(stem, stem)}.{leaf}"
-    if "{}" not in name:
-        return _Source([prefix + name], is_stack=False)
-    rows = range(parameter.shape[0])
-    return _Source([prefix + name.replace("{}", str(row)) for row in rows], is_stack=True)
-
-
-def _form(value: object) -> tuple[tuple[int, ...], str]:
-    """Return the shape and the dtype of a value, which is not read for it."""
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is None or dtype is None:
-        value = as_array(value, "load_decoder")
-        shape, dtype = value.shape, value.dtype
-    return tuple(shape), str(dtype).removeprefix("torch.")
-
-
-def _kept(given: tuple[tuple[int, ...], str] | None, dtype: DTypeLike) -> DTypeLike:
-    """Return the dtype of a parameter: that of its value, if it is a float's."""
-    return given[1] if given and "float" in given[1] else dtype

@@ -137,7 +137,7 @@ def rope(
     if told is not None and older is not None:
         raise k.wrong("rope_scaling", "rope_parameters says the same, or something else")
     base = k.above("rope_theta", "rotary_emb_base", default=base)
-    share = k.real("partial_rotary_factor", "rotary_pct", default=share)
+    share = k.real("partial_rotary_factor", "rotary_pct", "rope_pct", default=share)
     scaling = None
     for inner in (older, told):
         if inner is not None:

@@ -1,4 +1,4 @@
-"""The table of published decoders: what a `config.json`, or the keys of a GGUF, say of each.
+"""The table of published decoders: what a `config.json` says of each.
 
 A row is a function that reads an architecture's keys. A key that a row does not read, and that is
 not known to be harmless, is an error: what it changes would be missing without a word.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from luminal_lab.core.dtypes import DTypeLike
 from luminal_lab.errors import ModelError
@@ -53,42 +53,34 @@ _HARMLESS = (
     "decoder_start_token_id dropout dtype emb_pdrop embd_pdrop embed_dropout "
     "embedding_dropout eod_token_id eos_token_id gradient_checkpointing hidden_dropout "
     "id2label init_device init_std initializer_range input_jitter_noise is_decoder "
-    "is_encoder_decoder label2id layerdrop model_max_length model_type n_ctx "
-    "output_attentions output_hidden_states output_router_logits pad_token_id prefix "
+    "is_encoder_decoder label2id layerdrop max_sequence_length model_max_length model_type "
+    "n_ctx output_attentions output_hidden_states output_router_logits pad_token_id prefix "
     "pretraining_tp problem_type reorder_and_upcast_attn resid_dropout resid_pdrop "
     "residual_dropout return_dict return_dict_in_generate router_aux_loss_coef "
     "router_jitter_noise scale_attention_softmax_in_fp32 slow_but_exact summary_activation "
     "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj "
-    "task_specific_params tokenizer_class torch_dtype transformers_version unk_token_id "
-    "use_cache"
+    "task_specific_params tokenizer_class torch_dtype transformers.js_config "
+    "transformers_version unk_token_id unsloth_fixed unsloth_version use_cache "
+    "use_flash_attn"
 )
 HARMLESS: Final = frozenset(_HARMLESS.split())
 """Keys that change nothing of what is computed in use: dropout, first weights, tokens, outputs."""
 
 
-class Row(NamedTuple):
-    """An architecture: its reader, and what its weights in a GGUF file are like."""
-
-    read: Read
-    gguf: str = ""
-    """The architecture's name in a GGUF file."""
-    interleaved: bool = False
-    """Whether queries and keys of a GGUF file are in the order of neighbours."""
-    fused: bool = False
-    """Whether they, values, and gate and up are as in the files of Hugging Face."""
+SPELLINGS: Final = {"MPTForCausalLM": "MptForCausalLM"}
+"""What authors called an architecture before Hugging Face did."""
+ROWS: dict[str, Read] = {}
+"""What reads the keys, by the names of architectures in Hugging Face's files."""
+TYPES: dict[str, str] = {}
+"""The architectures by their types, as in `"model_type": "llama"`."""
 
 
-ROWS: dict[str, Row] = {}
-"""The rows by the names of architectures in Hugging Face's files."""
-
-
-def row(
-    *names: str, gguf: str = "", interleaved: bool = False, fused: bool = False
-) -> Callable[[R], R]:
-    """Return a decorator that makes a reader the row of some architectures."""
+def row(**names: str) -> Callable[[R], R]:
+    """Return a decorator that makes a reader the row of some architectures, by their types."""
 
     def add(read: R) -> R:
-        ROWS.update(dict.fromkeys(names, Row(read, gguf, interleaved, fused)))
+        ROWS.update(dict.fromkeys(names.values(), read))
+        TYPES.update(names)
         return read
 
     return add
@@ -103,21 +95,30 @@ def from_config(given: Mapping[str, object]) -> DecoderConfig:
     luminal_lab.errors.ModelError: config.json: the architecture MambaForCausalLM is not known here
     hint: luminal_lab.nn.models.decoders.ROWS has those that are; ll.from_torch takes any model
     """
-    names = Keys("config.json", given).list("architectures", kind=str) or ["none"]
-    found = next((name for name in names if name in ROWS), None)
-    if found is None:
+    keys = Keys("config.json", given)
+    kind = keys.get("model_type", default="none")
+    names = keys.list("architectures", kind=str) or [TYPES.get(str(kind), str(kind))]
+    name = next((name for name in map(SPELLINGS.get, names, names) if name in ROWS), None)
+    if name is None:
         raise ModelError(
             f"config.json: the architecture {names[0]} is not known here",
             hint=f"{__name__}.ROWS has those that are; ll.from_torch takes any model",
         )
-    return _read(ROWS[found], Keys(f"config.json of a {found}", given))
+    known = {**given, "architectures": [name]}
+    return read(name, Keys(f"config.json of a {name}", known))
 
 
-def _read(chosen: Row, keys: Keys) -> DecoderConfig:
+def read(architecture: str, keys: Keys) -> DecoderConfig:
+    """Return the decoder that some keys of an architecture describe, all of which must be known."""
     keys.only("quantization_config")
-    config = chosen.read(keys)
+    config = ROWS[architecture](keys)
     keys.done(HARMLESS)
     return config
+
+
+def _name(k: Keys) -> str:
+    """Return the architecture that a row of several reads."""
+    return (k.list("architectures", kind=str) or [""])[0]
 
 
 def decoder_of(config: Mapping[str, object], dtype: DTypeLike = "float32") -> Decoder:
@@ -164,14 +165,15 @@ def _fused(chunks: int) -> Fields:
 # -- rows like Llama's -----------------------------------------------------------------------------
 
 
-@row("LlamaForCausalLM", gguf="llama", interleaved=True)
+@row(llama="LlamaForCausalLM")
 def _llama(k: Keys) -> DecoderConfig:
+    k.all_only({"rope_interleaved": False, "is_llama_config": True})  # of SmolLM 2
     s, bias = sizes(k), biased(k)
     feed = gated(k, bias=k.flag("mlp_bias", default=False))
     return stack(k, s, rms(k), feed, ropes=rope(k, s), attention=bias)
 
 
-@row("MistralForCausalLM", "MinistralForCausalLM")
+@row(mistral="MistralForCausalLM", ministral="MinistralForCausalLM")
 def _mistral(k: Keys) -> DecoderConfig:
     s = sizes(k, kv_heads=8)
     window = k.maybe("sliding_window", default=4096)
@@ -181,7 +183,7 @@ def _mistral(k: Keys) -> DecoderConfig:
     )
 
 
-@row("MixtralForCausalLM")
+@row(mixtral="MixtralForCausalLM")
 def _mixtral(k: Keys) -> DecoderConfig:
     s = sizes(k, kv_heads=8)
     feed = experts(k, gated(k), 8, 2)
@@ -211,7 +213,7 @@ def _qwen_windows(k: Keys, s: Sizes, width: int | None, first: int = 28) -> Sequ
     return [width if number >= first else None for number in range(s.layers)]
 
 
-@row("Qwen2ForCausalLM", gguf="qwen2")
+@row(qwen2="Qwen2ForCausalLM")
 def _qwen2(k: Keys) -> DecoderConfig:
     s = sizes(k)
     window = _qwen_windows(k, s, 4096)
@@ -219,7 +221,7 @@ def _qwen2(k: Keys) -> DecoderConfig:
     return stack(k, s, rms(k), gated(k), ropes=rope(k, s), window=window, attention=attention)
 
 
-@row("Qwen3ForCausalLM", gguf="qwen3")
+@row(qwen3="Qwen3ForCausalLM")
 def _qwen3(
     k: Keys,
     feed: Feeds | None = None,
@@ -263,12 +265,12 @@ def _qwen_feeds(k: Keys, s: Sizes, count: int, chosen: int, small: int, shared: 
     ]
 
 
-@row("Qwen3MoeForCausalLM", gguf="qwen3moe")
+@row(qwen3_moe="Qwen3MoeForCausalLM")
 def _qwen3_moe(k: Keys) -> DecoderConfig:
     return _qwen3(k, _qwen_feeds(k, sizes(k), 128, 8, 768), EXPERTS, None)
 
 
-@row("Qwen2MoeForCausalLM", gguf="qwen2moe")
+@row(qwen2_moe="Qwen2MoeForCausalLM")
 def _qwen2_moe(k: Keys) -> DecoderConfig:
     s = sizes(k)
     feeds = _qwen_feeds(k, s, 60, 4, 1408, 5632)
@@ -279,7 +281,7 @@ def _qwen2_moe(k: Keys) -> DecoderConfig:
     )
 
 
-@row("OlmoeForCausalLM", gguf="olmoe")
+@row(olmoe="OlmoeForCausalLM")
 def _olmoe(k: Keys) -> DecoderConfig:
     s, norm, bias = sizes(k), rms(k, 1e-5), biased(k)
     adds_up = k.flag("norm_topk_prob", default=False)
@@ -289,19 +291,20 @@ def _olmoe(k: Keys) -> DecoderConfig:
     return stack(k, s, norm, feed, ropes=rope(k, s), attention=attention, names=EXPERTS)
 
 
-@row("Phi3ForCausalLM", gguf="phi3", fused=True)
+@row(phi3="Phi3ForCausalLM")
 def _phi3(k: Keys) -> DecoderConfig:
     s = sizes(k)
     feed = gated(k, fused=True)
     window = k.maybe("sliding_window")
     k.get("original_max_position_embeddings", default=None)
-    k.only("attention_bias", False)
+    k.all_only(dict.fromkeys(("attention_bias", "mlp_bias", "lm_head_bias"), False))
+    k.all_only({"full_attn_mod": 1, "interpolate_factor": 1})  # of Phi 4
     return stack(
         k, s, rms(k, 1e-5), feed, ropes=rope(k, s), window=window, attention={"fused": "qkv"}
     )
 
 
-@row("SmolLM3ForCausalLM", gguf="smollm3", interleaved=True)
+@row(smollm3="SmolLM3ForCausalLM")
 def _smollm3(k: Keys) -> DecoderConfig:
     s, bias = sizes(k, kv_heads=4), biased(k)
     feed = gated(k, bias=k.flag("mlp_bias", default=False))
@@ -326,7 +329,7 @@ def _smollm3(k: Keys) -> DecoderConfig:
     )
 
 
-@row("GraniteForCausalLM", gguf="granite", interleaved=True)
+@row(granite="GraniteForCausalLM")
 def _granite(
     k: Keys, feed: Feeds | None = None, names: Mapping[str, str] | None = None
 ) -> DecoderConfig:
@@ -347,7 +350,7 @@ def _granite(
     )
 
 
-@row("GraniteMoeForCausalLM", gguf="granitemoe", interleaved=True)
+@row(granitemoe="GraniteMoeForCausalLM")
 def _granite_moe(k: Keys) -> DecoderConfig:
     names = {
         "mlp.router": "block_sparse_moe.router.layer",
@@ -357,14 +360,14 @@ def _granite_moe(k: Keys) -> DecoderConfig:
     return _granite(k, experts(k, gated(k, fused=True), 8, 2), names)
 
 
-@row("ArceeForCausalLM", gguf="arcee", interleaved=True)
+@row(arcee="ArceeForCausalLM")
 def _arcee(k: Keys) -> DecoderConfig:
     s, bias = sizes(k), biased(k)
     feed = plain(gated(k, "relu2", k.flag("mlp_bias", default=False)))
     return stack(k, s, rms(k, 1e-5), feed, ropes=rope(k, s), attention=bias)
 
 
-@row("HeliumForCausalLM")
+@row(helium="HeliumForCausalLM")
 def _helium(k: Keys) -> DecoderConfig:
     s, bias = sizes(k, 128), k.flag("attention_bias", default=False)
     feed = gated(k, bias=k.flag("mlp_bias", default=False))
@@ -372,7 +375,7 @@ def _helium(k: Keys) -> DecoderConfig:
     return stack(k, s, rms(k, 1e-8), feed, ropes=turns, attention={"bias": bias})
 
 
-@row("Ernie4_5ForCausalLM", gguf="ernie4_5", interleaved=True)
+@row(ernie4_5="Ernie4_5ForCausalLM")
 def _ernie(k: Keys) -> DecoderConfig:
     s, bias = sizes(k, 128, kv_heads=2), biased(k, "use_bias")
     return stack(
@@ -386,7 +389,7 @@ def _ernie(k: Keys) -> DecoderConfig:
     )
 
 
-@row("SeedOssForCausalLM", gguf="seed_oss")
+@row(seed_oss="SeedOssForCausalLM")
 def _seed_oss(k: Keys) -> DecoderConfig:
     s = sizes(k, 128, kv_heads=8)
     attention: Fields = {
@@ -397,8 +400,9 @@ def _seed_oss(k: Keys) -> DecoderConfig:
     return stack(k, s, rms(k), feed, ropes=rope(k, s), attention=attention)
 
 
-@row("ApertusForCausalLM")
+@row(apertus="ApertusForCausalLM")
 def _apertus(k: Keys) -> DecoderConfig:
+    k.all_only({"post_norm": False, "qk_norm": True})
     s, norm, bias = sizes(k), rms(k, 1e-5), biased(k)
     names = {
         "input_layernorm": "attention_layernorm",
@@ -418,7 +422,7 @@ def _apertus(k: Keys) -> DecoderConfig:
 # -- rows with norms elsewhere, or of another kind -------------------------------------------------
 
 
-@row("GemmaForCausalLM", gguf="gemma")
+@row(gemma="GemmaForCausalLM")
 def _gemma(k: Keys) -> DecoderConfig:
     s, bias = sizes(k, 256), biased(k)
     k.only("use_bidirectional_attention", False)
@@ -434,12 +438,12 @@ def _gemma(k: Keys) -> DecoderConfig:
     )
 
 
-@row("Gemma2ForCausalLM", gguf="gemma2")
+@row(gemma2="Gemma2ForCausalLM")
 def _gemma2(k: Keys) -> DecoderConfig:
     return _gemmas(k, 1, k.maybe_above("attn_logit_softcapping"), None)
 
 
-@row("Gemma3ForCausalLM", gguf="gemma3")
+@row(gemma3_text="Gemma3ForCausalLM")
 def _gemma3(k: Keys) -> DecoderConfig:
     every = k.whole("sliding_window_pattern", "_sliding_window_pattern", default=6)
     return _gemmas(k, every - 1, k.maybe_above("attn_logit_softcapping"), rms(k, offset=1.0))
@@ -482,18 +486,22 @@ def _gemmas(k: Keys, local: int, cap: float | None, head: NormConfig | None) -> 
     )
 
 
-@row("OlmoForCausalLM", gguf="olmo", interleaved=True)
+@row(olmo="OlmoForCausalLM")
 def _olmo(k: Keys) -> DecoderConfig:
     s, bias = sizes(k), biased(k)
-    norm = NormConfig("layer", 1e-5, weight=False)
+    norm = replace(layer_norm(k, bias=False), weight=False)
     attention: Fields = {**bias, "clip": k.maybe_above("clip_qkv")}
     return stack(k, s, norm, gated(k), ropes=rope(k, s), attention=attention)
 
 
-@row("Olmo2ForCausalLM", "Olmo3ForCausalLM", gguf="olmo2")
+@row(olmo2="Olmo2ForCausalLM", olmo3="Olmo3ForCausalLM")
 def _olmo2(k: Keys) -> DecoderConfig:
     s, norm, bias = sizes(k), rms(k, 1e-5), biased(k)
-    window = windows(k, s, k.maybe("sliding_window", default=4096)) or [None] * s.layers
+    is_third = _name(k) == "Olmo3ForCausalLM"
+    width = k.maybe("sliding_window", default=4096) if is_third else None
+    window = windows(k, s, width) or [
+        width if (number + 1) % 4 else None for number in range(s.layers)
+    ]
     far, near = (rope(k, s, kind=kind) for kind in LAYER_TYPES)
     attention: Fields = {**bias, "norm": norm, "norm_over": "all"}
     return stack(
@@ -510,7 +518,7 @@ def _olmo2(k: Keys) -> DecoderConfig:
     )
 
 
-@row("Exaone4ForCausalLM", gguf="exaone4")
+@row(exaone4="Exaone4ForCausalLM")
 def _exaone4(k: Keys) -> DecoderConfig:
     s, norm = sizes(k), rms(k, 1e-5)
     width = k.maybe("sliding_window", default=4096)
@@ -518,10 +526,7 @@ def _exaone4(k: Keys) -> DecoderConfig:
     window, turns = windows(k, s, width), rope(k, s)
     if window is None:
         every = k.whole("sliding_window_pattern", default=4) if width else 0
-        window = [
-            width if every and (number + 1) % every and number + 1 < s.layers else None
-            for number in range(s.layers)
-        ]
+        window = [width if every and (number + 1) % every else None for number in range(s.layers)]
     return stack(
         k,
         s,
@@ -536,10 +541,10 @@ def _exaone4(k: Keys) -> DecoderConfig:
     )
 
 
-@row("GlmForCausalLM", "Glm4ForCausalLM", gguf="glm4", interleaved=True, fused=True)
+@row(glm="GlmForCausalLM", glm4="Glm4ForCausalLM")
 def _glm(k: Keys) -> DecoderConfig:
     s = sizes(k, 128, kv_heads=2)
-    after = (k.list("architectures", kind=str) or [""])[0] == "Glm4ForCausalLM"
+    after = _name(k) == "Glm4ForCausalLM"
     norm, bias = rms(k, 0.00000015625), k.flag("attention_bias", default=True)
     turns = rope(k, s, interleaved=True, share=0.5)
     names = {"attention_norm": "post_self_attn_layernorm", "mlp_norm": "post_mlp_layernorm"}
@@ -555,7 +560,7 @@ def _glm(k: Keys) -> DecoderConfig:
     )
 
 
-@row("CohereForCausalLM", gguf="command-r", interleaved=True)
+@row(cohere="CohereForCausalLM")
 def _cohere(
     k: Keys, ropes: Ropes = None, window: Windows = None, head: int | None = None
 ) -> DecoderConfig:
@@ -577,8 +582,21 @@ def _cohere(
     )
 
 
-@row("Cohere2ForCausalLM", gguf="cohere2", interleaved=True)
+COHERE2: Final[Mapping[str, object]] = {
+    "layer_switch": 4,
+    "order_of_interleaved_layers": "local_attn_first",
+    "position_embedding_type": "rope_gptj",
+    "use_embedding_sharing": True,
+    "use_gated_activation": True,
+    "use_parallel_block": True,
+    "use_parallel_embedding": True,
+}
+"""What published files say of what is done anyway."""
+
+
+@row(cohere2="Cohere2ForCausalLM")
 def _cohere2(k: Keys) -> DecoderConfig:
+    k.all_only(COHERE2)
     s = sizes(k, 128)
     width = k.maybe("sliding_window", default=4096)
     every = k.whole("sliding_window_pattern", "_sliding_window_pattern", default=4)
@@ -589,7 +607,7 @@ def _cohere2(k: Keys) -> DecoderConfig:
     return _cohere(k, [None if w is None else turns for w in window], window, 128)
 
 
-@row("StableLmForCausalLM", gguf="stablelm")
+@row(stablelm="StableLmForCausalLM")
 def _stablelm(k: Keys) -> DecoderConfig:
     s, norm = sizes(k), layer_norm(k)
     is_parallel = k.flag("use_parallel_residual", default=False)
@@ -614,15 +632,16 @@ def _stablelm(k: Keys) -> DecoderConfig:
     )
 
 
-@row("NemotronForCausalLM", gguf="nemotron")
+@row(nemotron="NemotronForCausalLM")
 def _nemotron(k: Keys) -> DecoderConfig:
     s, bias = sizes(k), biased(k)
     feed = plain(gated(k, "relu2", k.flag("mlp_bias", default=False)))
     return stack(k, s, layer_norm(k, offset=1.0), feed, ropes=rope(k, s, share=0.5), attention=bias)
 
 
-@row("Starcoder2ForCausalLM", gguf="starcoder2")
+@row(starcoder2="Starcoder2ForCausalLM")
 def _starcoder2(k: Keys) -> DecoderConfig:
+    k.all_only({"mlp_type": "default", "norm_type": "layer_norm"})
     s, bias = sizes(k, kv_heads=2), biased(k, "use_bias", True)
     feed = plain(gated(k, "gelu_pytorch_tanh", bias["bias"]))
     window = k.maybe("sliding_window")
@@ -639,7 +658,7 @@ def _starcoder2(k: Keys) -> DecoderConfig:
     )
 
 
-@row("PhiForCausalLM", gguf="phi2")
+@row(phi="PhiForCausalLM")
 def _phi(k: Keys) -> DecoderConfig:
     s, norm = sizes(k), layer_norm(k)
     has_norm = k.flag("qk_layernorm", default=False)
@@ -665,7 +684,7 @@ def _phi(k: Keys) -> DecoderConfig:
     )
 
 
-@row("PersimmonForCausalLM")
+@row(persimmon="PersimmonForCausalLM")
 def _persimmon(k: Keys) -> DecoderConfig:
     s, norm = sizes(k), layer_norm(k)
     has_norm = k.flag("qk_layernorm", default=True)
@@ -711,16 +730,15 @@ def _scaled(k: Keys) -> Fields:
     return {"scale": None if k.flag("scale_attn_weights", default=True) else 1.0}
 
 
-@row("GPT2LMHeadModel", gguf="gpt2")
+@row(gpt2="GPT2LMHeadModel")
 def _gpt2(k: Keys) -> DecoderConfig:
     s = sizes(k)
-    k.only("scale_attn_by_inverse_layer_idx", False)
-    k.only("add_cross_attention", False)
+    k.all_only({"scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False})
     attention = _fused(1) | _scaled(k)
     return _gpt(k, s, "gelu_new", attention, names=GPT2_NAMES, positions=0, layout="in,out")
 
 
-@row("GPTBigCodeForCausalLM", gguf="starcoder")
+@row(gpt_bigcode="GPTBigCodeForCausalLM")
 def _bigcode(k: Keys) -> DecoderConfig:
     is_shared = k.flag("multi_query", default=True)
     s = replace(sizes(k), kv_heads=1) if is_shared else sizes(k)
@@ -745,7 +763,7 @@ def _unrolled(groups: object, most: int) -> list[str]:
     return names
 
 
-@row("GPTNeoForCausalLM")
+@row(gpt_neo="GPTNeoForCausalLM")
 def _gpt_neo(k: Keys) -> DecoderConfig:
     s, width = sizes(k), k.whole("window_size", default=256)
     groups = _unrolled(k.get("attention_types", default=[]), s.layers)
@@ -762,11 +780,11 @@ def _gpt_neo(k: Keys) -> DecoderConfig:
     return _gpt(k, s, "gelu_new", attention, names=names, window=window, positions=0)
 
 
-@row("GPTJForCausalLM", "CodeGenForCausalLM", gguf="gptj")
+@row(gptj="GPTJForCausalLM", codegen="CodeGenForCausalLM")
 def _gptj(k: Keys) -> DecoderConfig:
     s = sizes(k)
     size = k.maybe("rotary_dim", default=64) or s.size
-    is_codegen = "CodeGenForCausalLM" in (k.list("architectures", kind=str) or ())
+    is_codegen = _name(k) == "CodeGenForCausalLM"
     names = {
         **GPT2_NAMES,
         "self_attn.o_proj": "attn.out_proj",
@@ -789,7 +807,7 @@ def _gptj(k: Keys) -> DecoderConfig:
     )
 
 
-@row("GPTNeoXForCausalLM", gguf="gptneox")
+@row(gpt_neox="GPTNeoXForCausalLM")
 def _neox(k: Keys) -> DecoderConfig:
     s, bias = sizes(k), biased(k, default=True)
     names = {
@@ -813,13 +831,11 @@ def _neox(k: Keys) -> DecoderConfig:
     )
 
 
-@row("OPTForCausalLM", gguf="opt")
+@row(opt="OPTForCausalLM")
 def _opt(k: Keys) -> DecoderConfig:
     s, bias = sizes(k), biased(k, "enable_bias", True)
-    k.only("do_layer_norm_before", True)
-    k.only("_remove_final_layer_norm", False)
-    k.only("layer_norm_elementwise_affine", True)
-    k.only("word_embed_proj_dim", s.width)
+    k.all_only({"do_layer_norm_before": True, "_remove_final_layer_norm": False})
+    k.all_only({"layer_norm_elementwise_affine": True, "word_embed_proj_dim": s.width})
     names = {
         "model.embed_tokens": "model.decoder.embed_tokens",
         "model.embed_positions": "model.decoder.embed_positions",
@@ -834,9 +850,10 @@ def _opt(k: Keys) -> DecoderConfig:
     return _gpt(k, s, "relu", bias, bias=bias["bias"], names=names, positions=2)
 
 
-@row("BloomForCausalLM", gguf="bloom")
+@row(bloom="BloomForCausalLM")
 def _bloom(k: Keys) -> DecoderConfig:
-    s = replace(sizes(k), context=k.maybe("seq_length"))
+    s = sizes(k)
+    s = replace(s, context=k.maybe("seq_length") or s.context)
     k.only("apply_residual_connection_post_layernorm", False)
     fast = "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi"
     for name in (*fast, "skip_bias_add", "skip_bias_add_qkv"):  # of the training
@@ -858,7 +875,7 @@ def _bloom(k: Keys) -> DecoderConfig:
     )
 
 
-@row("FalconForCausalLM", gguf="falcon")
+@row(falcon="FalconForCausalLM")
 def _falcon(k: Keys) -> DecoderConfig:
     s, bias = sizes(k), biased(k, "bias")
     k.only("apply_residual_connection_post_layernorm", False)
@@ -897,20 +914,16 @@ def _falcon(k: Keys) -> DecoderConfig:
     )
 
 
-@row("MptForCausalLM", "MPTForCausalLM", gguf="mpt", fused=True)
+@row(mpt="MptForCausalLM")
 def _mpt(k: Keys) -> DecoderConfig:
     s, told = sizes(k), k.inner("attn_config") or Keys("attn_config", {})
-    k.only("expansion_ratio", 4)
-    k.only("no_bias", True)
     k.only("logit_scale")
-    k.only("norm_type", "low_precision_layernorm")
+    k.all_only({"expansion_ratio": 4, "no_bias": True, "norm_type": "low_precision_layernorm"})
     for name in ("learned_pos_emb", "init_config", "tokenizer_name", "verbose"):
         k.get(name, default=None)
     k.only("embedding_fraction", 1.0)
-    told.only("attn_type", "multihead_attention")
-    told.only("alibi", True)
-    for name in ("prefix_lm", "qk_ln", "attn_uses_sequence_id"):
-        told.only(name, False)
+    told.all_only({"attn_type": "multihead_attention", "alibi": True})
+    told.all_only(dict.fromkeys(("prefix_lm", "qk_ln", "attn_uses_sequence_id"), False))
     attention: Fields = {
         "fused": "qkv",
         "slopes": alibi(s.heads, told.above("alibi_bias_max", default=8)),

@@ -26,9 +26,16 @@ class Keys:
     hint: what it changes would be left out without a word, so nothing is made of it
     """
 
-    def __init__(self, subject: str, given: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        subject: str,
+        given: Mapping[str, object],
+        spelled: Mapping[str, str] | None = None,
+    ) -> None:
         self.subject = subject
         self.given = given
+        self.spelled = spelled or {}
+        """What messages call keys, where a file has other names for them."""
         self.asked: set[str] = set()
 
     def get(self, *names: str, default: object = NOTHING) -> object:
@@ -47,8 +54,9 @@ class Keys:
         if values and default is NOTHING:
             raise self.wrong(names[0], "a value is needed")
         if default is NOTHING:
-            near = nearest(names[0], self.given)
-            raise ModelError(f"{self.subject}: the key {names[0]} is missing", hint=near)
+            name = self.spelled.get(names[0], names[0])
+            near = nearest(name, self.given)
+            raise ModelError(f"{self.subject}: the key {name} is missing", hint=near)
         return default
 
     def whole(
@@ -130,14 +138,19 @@ class Keys:
             spelled = " or ".join(map(_spelled, allowed)) or "null"
             raise self.wrong(name, f"only {spelled} is known here")
 
+    def all_only(self, values: Mapping[str, object]) -> None:
+        """Raise if one of some keys is there with another value than null and its allowed one."""
+        for name, value in values.items():
+            self.only(name, value)
+
     def done(self, harmless: Iterable[str]) -> None:
         """Raise if a key was not asked for and is not harmless."""
         known = {*self.asked, *harmless}
         for name in self.given:
             if name not in known:
-                value = _spelled(self.given[name])
+                value, key = _spelled(self.given[name]), self.spelled.get(name, name)
                 raise ModelError(
-                    f"{self.subject}: the key {name}, {value}, is not known here",
+                    f"{self.subject}: the key {key}, {value}, is not known here",
                     hint=nearest(name, known - set(self.given))
                     or "what it changes would be left out without a word, so nothing is made of it",
                 )
@@ -145,6 +158,7 @@ class Keys:
     def wrong(self, name: str, must: str) -> ModelError:
         """Return an error about the value of a key."""
         value = _spelled(self.given.get(name))
+        name = self.spelled.get(name, name)
         return ModelError(f"{self.subject}: the key {name} is {value}, and {must}")
 
     def _name(self, names: Sequence[str]) -> str:

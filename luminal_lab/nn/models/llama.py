@@ -11,15 +11,21 @@ from dataclasses import dataclass, replace
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import DTypeLike
-from luminal_lab.nn.arguments import sizes
-from luminal_lab.nn.attention import Attention
+from luminal_lab.nn.arguments import divides, sizes
 from luminal_lab.nn.cache import KVCache
-from luminal_lab.nn.embedding import Embedding
 from luminal_lab.nn.linear import Linear
+from luminal_lab.nn.models.decoder import (
+    AttentionConfig,
+    DecoderConfig,
+    DecoderStack,
+    FeedConfig,
+    LayerConfig,
+    NormConfig,
+    RopeConfig,
+)
 from luminal_lab.nn.models.language import config_of, draw_as_published
 from luminal_lab.nn.module import Module
-from luminal_lab.nn.norm import RMSNorm
-from luminal_lab.nn.rope import Llama3Scaling, RotaryEmbedding, Rotation
+from luminal_lab.nn.rope import Llama3Scaling
 from luminal_lab.tensor import Tensor
 
 
@@ -107,10 +113,10 @@ class Llama(Module):
         kinds = {"base": base, "eps": eps, "tied": tied, "scaling": scaling}
         self.config = c = config_of("llama", name, PUBLISHED, {**counts, **kinds})
         sizes("llama", layers=c.layers, width=c.width, vocab=c.vocab, context=c.context)
-        self.model = LlamaDecoder(self.config, dtype)
-        self.lm_head = Linear(self.config.width, self.config.vocab, bias=False, dtype=dtype)
-        draw_as_published(self, self.config.layers)
-        if self.config.tied:
+        self.model = DecoderStack(_decoder(c), dtype)
+        self.lm_head = Linear(c.width, c.vocab, bias=False, dtype=dtype)
+        draw_as_published(self, c.layers)
+        if c.tied:
             self.lm_head.weight = self.model.embed_tokens.weight
 
     @override
@@ -118,73 +124,15 @@ class Llama(Module):
         return self.lm_head(self.model(tokens, cache))
 
 
-class LlamaDecoder(Module):
-    """A Llama without its head."""
-
-    def __init__(self, config: LlamaConfig, dtype: DTypeLike) -> None:
-        size = config.width // config.heads
-        self.embed_tokens = Embedding(config.vocab, config.width, dtype=dtype)
-        self.rotary = RotaryEmbedding(size, config.base, scaling=config.scaling)
-        self.layers = [LlamaLayer(config, dtype) for _ in range(config.layers)]
-        self.norm = RMSNorm(config.width, config.eps, dtype=dtype)
-
-    @override
-    def forward(self, tokens: Tensor, cache: KVCache | None) -> Tensor:
-        past = 0 if cache is None else cache.past
-        x = self.embed_tokens(tokens)
-        rotation = self.rotary.rotation(x.graph, tokens.shape[-1], past)
-        for layer in self.layers:
-            x = layer(x, rotation, cache)
-        return self.norm(x)
-
-
-class LlamaLayer(Module):
-    """Attention and a feed-forward part, each after a norm and with a residual."""
-
-    def __init__(self, config: LlamaConfig, dtype: DTypeLike) -> None:
-        self.input_layernorm = RMSNorm(config.width, config.eps, dtype=dtype)
-        self.self_attn = LlamaAttention(config.width, config.heads, config.kv_heads, dtype)
-        self.post_attention_layernorm = RMSNorm(config.width, config.eps, dtype=dtype)
-        self.mlp = LlamaMLP(config.width, config.features, dtype)
-
-    @override
-    def forward(self, x: Tensor, rotation: Rotation, cache: KVCache | None) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), rotation, cache)
-        return x + self.mlp(self.post_attention_layernorm(x))
-
-
-class LlamaAttention(Attention):
-    """Causal attention of a Llama."""
-
-    def __init__(self, width: int, heads: int, kv_heads: int | None, dtype: DTypeLike) -> None:
-        super().__init__(width, heads, kv_heads, 0.0)
-        shared = self.kv_heads * self.size
-        self.q_proj = Linear(width, width, bias=False, dtype=dtype)
-        self.k_proj = Linear(width, shared, bias=False, dtype=dtype)
-        self.v_proj = Linear(width, shared, bias=False, dtype=dtype)
-        self.o_proj = Linear(width, width, bias=False, dtype=dtype)
-
-    @override
-    def forward(self, x: Tensor, rotation: Rotation, cache: KVCache | None) -> Tensor:
-        mixed = self.attend(
-            self.q_proj(x),
-            self.k_proj(x),
-            self.v_proj(x),
-            is_causal=True,
-            rotation=rotation,
-            cache=cache,
-        )
-        return self.o_proj(mixed)
-
-
-class LlamaMLP(Module):
-    """The feed-forward part of a Llama: one half of it gates the other."""
-
-    def __init__(self, width: int, hidden: int, dtype: DTypeLike) -> None:
-        self.gate_proj = Linear(width, hidden, bias=False, dtype=dtype)
-        self.up_proj = Linear(width, hidden, bias=False, dtype=dtype)
-        self.down_proj = Linear(hidden, width, bias=False, dtype=dtype)
-
-    @override
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(self.gate_proj(x).silu() * self.up_proj(x))
+def _decoder(c: LlamaConfig) -> DecoderConfig:
+    """Return a Llama among the decoders: norms before both parts, and all positions turned."""
+    shared = c.heads if c.kv_heads is None else c.kv_heads
+    sizes("llama", heads=c.heads, kv_heads=shared)
+    divides("llama", "heads", c.heads, width=c.width)
+    divides("llama", "kv_heads", shared, heads=c.heads)
+    size, norm = c.width // c.heads, NormConfig(eps=c.eps)
+    rope = RopeConfig(size, c.base, scaling=c.scaling)
+    attention = AttentionConfig(c.heads, shared, size, rope=rope)
+    feed = FeedConfig(c.features)
+    layer = LayerConfig(attention, feed, before_attention=norm, before_feed=norm)
+    return DecoderConfig(c.vocab, c.width, (layer,) * c.layers, norm, c.context, c.tied)

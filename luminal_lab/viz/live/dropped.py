@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from luminal_lab.display import DISPLAYS
-from luminal_lab.errors import ArgumentError, LabError
+from luminal_lab.errors import ArgumentError, InputError, LabError, TrustError
 from luminal_lab.viz.live.backed import Backed
 
 MOST: Final = 1 << 32
@@ -45,8 +45,14 @@ class Dropped:
         """Return what it holds."""
         try:
             backed: tuple[Backed, ...] = DISPLAYS["file.look_at"](self._path).backed
+        except TrustError as error:
+            raise InputError(
+                f"open: {self.name}: {error.message}",
+                hint=f"if you know who wrote it: luminal-lab open {self.name} --trust",
+            ) from error
         except LabError as error:
-            # Whoever dropped it knows its name, and not where it lies now.
+            # Whoever dropped it knows its name, and not where it lies now; and has written no line.
             error.message = error.message.replace(str(self._path), self.name)
+            error.where = None
             raise
         return backed

@@ -88,6 +88,7 @@ class _ViewBuilder:
         self.is_pair = any(entry.status for entry in entries.all)
         self.known, self.roots, self.scalars, self.reads, root = tree_of(entries, rows.subject.kept)
         self.used = used_in(entries, self.known)
+        self.used_later = used_in(entries, self.known, later=True) if self.is_pair else self.used
         self.things: list[Thing] = []
         self.homes: list[int | None] = []
         self.boxes: list[int] = []
@@ -143,8 +144,12 @@ class _ViewBuilder:
             marks.append("kept")
         elif entry.key in self.entries.outputs:
             marks.append("retrieved")
-        elif entry.key not in self.used and entry.key not in self.entries.inputs:
+        elif entry.key in self.entries.inputs:
+            pass
+        elif entry.key not in self.used:
             marks.append("unused")
+        elif entry.key not in self.used_later and entry.status != "removed":
+            marks.append("left")
         if derivation is not None and derivation.rule == "recompute":
             marks.append("recomputed")
         return marks

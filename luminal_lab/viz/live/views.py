@@ -16,7 +16,7 @@ from luminal_lab.viz.payload import Box, Mark
 STATUSES: Mapping[str, int] = {
     "": 0, "kept": 0, "added": 1, "removed": 2, "rewired": 3, "passing": 4
 }  # fmt: skip
-MARKS: Mapping[Mark, int] = {"retrieved": 1, "kept": 2, "recomputed": 4, "unused": 8}
+MARKS: Mapping[Mark, int] = {"retrieved": 1, "kept": 2, "recomputed": 4, "unused": 8, "left": 16}
 
 
 class RowsOfEntries(Protocol):

@@ -864,3 +864,32 @@ def test_without_a_compiler_the_interpreter_runs(monkeypatch):
     cx.execute()
     assert y.tolist() == [2, 4]
     assert cx.compilation.runner is None
+
+
+# -- a single row ----------------------------------------------------------------------------------
+
+
+def test_a_product_has_a_kernel_for_a_single_row_unasked():
+    cx = ll.Graph()
+    x = cx.tensor(("seq", 64), name="x")
+    y = ll.nn.Linear(64, 32)(x).retrieve()
+    (x * 2).retrieve()
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    names = [kernel.name for kernel in cx.kernels]
+    assert [name for name in names if name.endswith("_seq1")] == ["matmul_add_seq1"]
+    program, values = program_of(cx), []
+    rows = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32)
+    for count in (5, 1):
+        x.set(rows[:count])
+        cx.execute()
+        values.append(y.numpy())
+        assert program.ran_exact == (count == 1)
+    np.testing.assert_allclose(values[1], values[0][:1], rtol=1e-5, atol=1e-5)
+
+
+def test_a_dim_that_cannot_be_one_has_no_kernel_for_a_single_row():
+    cx = ll.Graph()
+    seq = cx.dim("seq", 2)
+    ll.nn.Linear(64, 32)(cx.tensor((seq, 64))).retrieve()
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    assert len(cx.kernels) == 1

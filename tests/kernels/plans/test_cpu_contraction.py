@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.core.dims import evaluate as number_of
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
@@ -45,3 +46,22 @@ def test_functions_take_whole_vectors_before_short_rows_are_stored(
         }
         expected: Any = evaluate(definition, inputs, sizes)["y"]
         np.testing.assert_allclose(run(inputs, sizes)["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["q8_0", "q4_0", "q4_k"])
+@pytest.mark.parametrize("rows", [1, 24])
+def test_packed_weights_are_widened_once_for_all_rows(form: str, rows: int):
+    cx = ll.Graph()
+    layer = ll.nn.Linear(512, 41, bias=False)  # no multiple of a tile
+    ll.quantise(layer, form)
+    x = cx.tensor((rows, 512), name="x")
+    x.set(np.random.default_rng(0).standard_normal((rows, 512)))
+    y = layer(x).retrieve()
+    cx.execute()
+    wanted = y.numpy()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    text = str(cx.kernels["matmul"].schedule)
+    assert "share" in text  # a group's scale
+    assert rows == 1 or " as rows" in text
+    cx.execute()
+    np.testing.assert_allclose(y.numpy(), wanted, rtol=2e-5, atol=2e-5)

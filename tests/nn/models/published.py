@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from luminal_lab.nn.cache import KVCache
-from luminal_lab.nn.models.decoder import Decoder, load_decoder
+from luminal_lab.nn.models.decoder import Decoder
+from luminal_lab.nn.models.decoder_weights import load_decoder
 from luminal_lab.nn.models.decoders import from_config
 from luminal_lab.session import Graph
 

@@ -1,5 +1,6 @@
 """Drawn configurations of every row beside transformers'; keys that are not known, and old ones."""
 
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from luminal_lab.errors import ModelError
-from luminal_lab.nn.models.decoder import load_decoder
+from luminal_lab.nn.models.decoder_weights import load_decoder
 from luminal_lab.nn.models.decoders import HARMLESS, from_config
 from luminal_lab.nn.rope import FactorScaling, LinearScaling, Llama3Scaling, YarnScaling
 from tests.expect import error_of
@@ -318,6 +319,118 @@ FALCON: dict[str, Any] = {
     "parallel_attn": True,
     "vocab_size": 65024,
 }
+
+
+PUBLISHED: dict[str, str] = {
+    "SmolLM2-135M": """{"architectures": ["LlamaForCausalLM"], "attention_bias": false,
+        "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 0, "hidden_act": "silu",
+        "hidden_size": 576, "initializer_range": 0.041666666666666664, "intermediate_size": 1536,
+        "is_llama_config": true, "max_position_embeddings": 8192, "model_type": "llama",
+        "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3,
+        "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": false,
+        "rope_scaling": null, "rope_theta": 100000, "tie_word_embeddings": true,
+        "torch_dtype": "bfloat16", "transformers_version": "4.40.1", "use_cache": true,
+        "vocab_size": 49152}""",
+    "Qwen2.5-0.5B": """{"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0,
+        "bos_token_id": 151643, "eos_token_id": 151643, "hidden_act": "silu", "hidden_size": 896,
+        "initializer_range": 0.02, "intermediate_size": 4864, "max_position_embeddings": 32768,
+        "max_window_layers": 24, "model_type": "qwen2", "num_attention_heads": 14,
+        "num_hidden_layers": 24, "num_key_value_heads": 2, "rms_norm_eps": 1e-06,
+        "rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": true,
+        "torch_dtype": "bfloat16", "transformers_version": "4.40.1", "use_cache": true,
+        "use_mrope": false, "use_sliding_window": false, "vocab_size": 151936}""",
+    "Qwen3-30B-A3B": """{"architectures": ["Qwen3MoeForCausalLM"], "attention_bias": false,
+        "attention_dropout": 0.0, "decoder_sparse_step": 1, "head_dim": 128, "hidden_act": "silu",
+        "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 6144,
+        "max_position_embeddings": 40960, "max_window_layers": 48, "mlp_only_layers": [],
+        "model_type": "qwen3_moe", "moe_intermediate_size": 768, "norm_topk_prob": true,
+        "num_attention_heads": 32, "num_experts": 128, "num_experts_per_tok": 8,
+        "num_hidden_layers": 48, "num_key_value_heads": 4, "output_router_logits": false,
+        "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000.0,
+        "router_aux_loss_coef": 0.001, "sliding_window": null, "tie_word_embeddings": false,
+        "use_cache": true, "use_sliding_window": false, "vocab_size": 151936}""",
+    "Mistral-7B-v0.1": """{"architectures": ["MistralForCausalLM"], "bos_token_id": 1,
+        "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+        "intermediate_size": 14336, "max_position_embeddings": 32768, "model_type": "mistral",
+        "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "sliding_window": 4096,
+        "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": true,
+        "vocab_size": 32000}""",
+    "gemma-2-2b": """{"architectures": ["Gemma2ForCausalLM"], "attention_bias": false,
+        "attention_dropout": 0.0, "attn_logit_softcapping": 50.0, "bos_token_id": 2,
+        "cache_implementation": "hybrid", "eos_token_id": 1, "final_logit_softcapping": 30.0,
+        "head_dim": 256, "hidden_act": "gelu_pytorch_tanh",
+        "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 2304, "initializer_range": 0.02,
+        "intermediate_size": 9216, "max_position_embeddings": 8192, "model_type": "gemma2",
+        "num_attention_heads": 8, "num_hidden_layers": 26, "num_key_value_heads": 4,
+        "pad_token_id": 0, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06,
+        "rope_theta": 10000.0, "sliding_window": 4096, "use_cache": true, "vocab_size": 256000}""",
+    "gpt2": """{"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"],
+        "attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256,
+        "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "gpt2",
+        "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024,
+        "resid_pdrop": 0.1, "summary_activation": null, "summary_first_dropout": 0.1,
+        "summary_proj_to_labels": true, "summary_type": "cls_index", "summary_use_proj": true,
+        "task_specific_params": {"text-generation": {"do_sample": true}}, "vocab_size": 50257}""",
+    "pythia-70m": """{"architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0,
+        "eos_token_id": 0, "hidden_act": "gelu", "hidden_size": 512, "initializer_range": 0.02,
+        "intermediate_size": 2048, "layer_norm_eps": 1e-05, "max_position_embeddings": 2048,
+        "model_type": "gpt_neox", "num_attention_heads": 8, "num_hidden_layers": 6,
+        "rotary_emb_base": 10000, "rotary_pct": 0.25, "tie_word_embeddings": false,
+        "torch_dtype": "float16", "use_cache": true, "use_parallel_residual": true,
+        "vocab_size": 50304}""",
+    "opt-125m": """{"_remove_final_layer_norm": false, "activation_dropout": 0.0,
+        "activation_function": "relu", "architectures": ["OPTForCausalLM"],
+        "attention_dropout": 0.0, "bos_token_id": 2, "do_layer_norm_before": true, "dropout": 0.1,
+        "eos_token_id": 2, "ffn_dim": 3072, "hidden_size": 768, "init_std": 0.02, "layerdrop": 0.0,
+        "max_position_embeddings": 2048, "model_type": "opt", "num_attention_heads": 12,
+        "num_hidden_layers": 12, "pad_token_id": 1, "prefix": "</s>", "torch_dtype": "float16",
+        "use_cache": true, "vocab_size": 50272, "word_embed_proj_dim": 768}""",
+    "bloom-560m": """{"apply_residual_connection_post_layernorm": false, "attention_dropout": 0.0,
+        "attention_softmax_in_fp32": true, "architectures": ["BloomForCausalLM"],
+        "bias_dropout_fusion": true, "bos_token_id": 1, "eos_token_id": 2, "hidden_dropout": 0.0,
+        "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "masked_softmax_fusion": true,
+        "model_type": "bloom", "n_embed": 1024, "n_inner": null, "n_layer": 24,
+        "num_attention_heads": 16, "offset_alibi": 100, "pad_token_id": 3, "pretraining_tp": 1,
+        "seq_length": 2048, "skip_bias_add": true, "skip_bias_add_qkv": false,
+        "unk_token_id": 0, "use_cache": true, "vocab_size": 250880}""",
+    "mpt-7b": """{"architectures": ["MPTForCausalLM"], "attn_config": {"alibi": true,
+        "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0,
+        "attn_type": "multihead_attention", "attn_uses_sequence_id": false, "clip_qkv": null,
+        "prefix_lm": false, "qk_ln": false, "softmax_scale": null}, "auto_map": {}, "d_model": 4096,
+        "emb_pdrop": 0, "embedding_fraction": 1.0, "expansion_ratio": 4,
+        "init_config": {"fan_mode": "fan_in", "name": "kaiming_normal_"}, "init_device": "cpu",
+        "learned_pos_emb": true, "logit_scale": null, "max_seq_len": 2048, "model_type": "mpt",
+        "n_heads": 32, "n_layers": 32, "no_bias": true, "norm_type": "low_precision_layernorm",
+        "resid_pdrop": 0, "tokenizer_name": "EleutherAI/gpt-neox-20b", "use_cache": false,
+        "verbose": 0, "vocab_size": 50432}""",
+    "c4ai-command-r7b": """{"architectures": ["Cohere2ForCausalLM"], "attention_bias": false,
+        "attention_dropout": 0.0, "bos_token_id": 5, "cache_implementation": "hybrid",
+        "eos_token_id": 255001, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
+        "initializer_range": 0.02, "intermediate_size": 14336, "layer_norm_eps": 1e-05,
+        "layer_switch": 4, "logit_scale": 0.25, "max_position_embeddings": 8192,
+        "model_type": "cohere2", "num_attention_heads": 32, "num_hidden_layers": 32,
+        "num_key_value_heads": 8, "order_of_interleaved_layers": "local_attn_first",
+        "pad_token_id": 0, "position_embedding_type": "rope_gptj", "rope_scaling": null,
+        "rope_theta": 50000, "rotary_pct": 1.0, "sliding_window": 4096,
+        "sliding_window_pattern": 4, "use_cache": true, "use_embedding_sharing": true,
+        "use_gated_activation": true, "use_parallel_block": true, "use_parallel_embedding": true,
+        "vocab_size": 256000}""",
+}
+"""Files as they were published, by the names of the models."""
+
+
+@pytest.mark.parametrize("name", list(PUBLISHED))
+def test_published_files_are_read(name):
+    given = json.loads(PUBLISHED[name])
+    config = from_config(given)
+    count = given.get("num_hidden_layers", given.get("n_layer", given.get("n_layers")))
+    assert len(config.layers) == count
+    by_type = {key: value for key, value in given.items() if key != "architectures"}
+    assert from_config(by_type) == config
+    if "sliding_window_pattern" in given:
+        assert [layer.attention.window for layer in config.layers[:4]] == [4096] * 3 + [None]
+        assert [layer.attention.rope is None for layer in config.layers[2:4]] == [False, True]
 
 
 def test_the_keys_of_older_versions():

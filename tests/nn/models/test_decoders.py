@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.nn.models.decoders import ROWS
+from luminal_lab.nn.models.decoder_weights import load_decoder
+from luminal_lab.nn.models.decoders import ROWS, from_config
 from luminal_lab.session import Graph
 from tests.needs import need
 from tests.nn.beside import close
@@ -17,6 +18,8 @@ from tests.nn.models.published import (
     prefilled,
     steps_of,
     theirs,
+    told,
+    weights_of,
 )
 
 TOLERANCE = 1e-5
@@ -31,7 +34,7 @@ def transformers():
 
 
 def test_every_row_is_compared():
-    assert {ROWS[name].read for name in CASES} == {row.read for row in ROWS.values()}
+    assert {ROWS[name] for name in CASES} == set(ROWS.values())
     assert len(CASES) >= 24
 
 
@@ -43,16 +46,27 @@ def test_logits_are_those_of_transformers(torch, transformers, name):
     close(decoded(model, TOKENS, 5), wanted, TOLERANCE, "the decoding")
 
 
-COMPILED = ["Gemma2ForCausalLM", "Qwen2MoeForCausalLM", "BloomForCausalLM", "CodeGenForCausalLM"]
-
-
 @pytest.mark.needs("cc")
-@pytest.mark.share("name", COMPILED, 2)
+@pytest.mark.share("name", list(CASES), 2)
 def test_logits_on_the_cpu(torch, transformers, name):
     witness = theirs(torch, transformers, name, keys_of(name))
     wanted, model = logits_of(torch, witness, TOKENS), ours(witness)
     passes = ll.GenericCompiler(), ll.CPUCompiler()
     close(decoded(model, TOKENS, 7, *passes), wanted, TOLERANCE, "the decoding")
+
+
+@pytest.mark.share("name", list(CASES), 4)
+def test_weights_of_16_bits_are_computed_with_in_float32(torch, transformers, name):
+    witness = theirs(torch, transformers, name, keys_of(name))
+    with torch.no_grad():
+        for parameter in witness.parameters():
+            parameter.copy_(parameter.bfloat16().float())
+    halves = {
+        path: value.astype(ll.DType.bfloat16.numpy) for path, value in weights_of(witness).items()
+    }
+    model = load_decoder(from_config(told(witness)), halves)
+    wanted = logits_of(torch, witness, TOKENS)
+    close(prefilled(model, TOKENS), wanted, TOLERANCE, "the logits")
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -270,7 +270,7 @@ def test_sizes_that_follow_from_others():
         (
             lambda: Llama(layers=1, heads=4, kv_heads=3, width=64),
             ShapeError,
-            "llama_attention: kv_heads is 3, which does not divide heads, 4",
+            "llama: kv_heads is 3, which does not divide heads, 4",
             "heads must be a multiple of kv_heads",
         ),
     ],

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
 import luminal_lab as ll
+from tests.importing.test_contents import TINY, onnx_file
 from tests.needs import need
 from tests.viz.live.test_replies import Page
 
@@ -84,3 +86,19 @@ def test_a_piece_that_was_lost_and_a_file_begun_anew(page, tmp_path):
     late = {**begin, "at": 2 * PIECE, "data": data[2 * PIECE : 3 * PIECE]}
     assert "a piece of run.lab was lost" in page.replies.answer(late)["error"]
     assert dropped(page, "run.lab", data)["run"] == 1
+
+
+def test_a_program_that_would_be_unpickled_leads_to_the_command_line(page, tmp_path):
+    need("torch")
+    with ZipFile(tmp_path / "net.pt2", "w") as archive:
+        archive.writestr("net/archive_format", "pt2")
+    reply = dropped(page, "net.pt2", (tmp_path / "net.pt2").read_bytes())
+    assert "net.pt2: an exported program, which PyTorch unpickles" in reply["error"]
+    assert "hint: if you know who wrote it: luminal-lab open net.pt2 --trust" in reply["error"]
+    assert page.shown == []
+
+
+def test_an_error_names_no_line(page, tmp_path):
+    path = onnx_file(tmp_path, TINY)
+    reply = dropped(page, "own.onnx", path.read_bytes())
+    assert "only ONNX's own ops are known\nhint: " in reply["error"]

@@ -255,6 +255,23 @@ def test_what_comes_and_goes_within_a_pass_is_passing():
     check_wires(run, 1, [frame])
 
 
+def test_what_a_pass_leaves_unused_is_marked_as_left():
+    before = ll.parse(
+        "graph g(%x: f32[2]) -> (%z) { %o = exp2 %x : f32[2]  %y = sin %x : f32[2]  "
+        "%r = recip %y : f32[2]  %z = exp2 %r : f32[2] }"
+    )
+    edit = Edit(before)
+    with edit.firing("one"):
+        edit.replace("r", edit.insert(Sqrt(), "x", like="r"))
+    first = Snapshot(before, before, Record("written", ()))
+    subject = Subject("g", (first, Snapshot(before, edit.ir(), Record("cut", edit.log), 1)))
+    run = run_of(subject)
+    ops = [run.texts("node.op")[row] for row in run.ints("v1/thing.row")]
+    marks = dict(zip(ops, run.ints("v1/thing.marks"), strict=True))
+    assert (marks["sin"], marks["recip"], marks["input"], marks["sqrt"]) == (16, 16, 0, 0)
+    assert [*run.ints("v1/thing.marks")].count(8) == 1  # what was unused before is so in both
+
+
 def test_nodes_are_told_apart_by_what_the_session_knows():
     cx = trained_mlp()
     run = run_of(replace(bare(cx.ir), parameters=frozenset(cx._parameters.values())))

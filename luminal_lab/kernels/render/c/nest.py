@@ -173,16 +173,23 @@ def _written_out(loops: Iterable[Loop | None]) -> float:
     return count
 
 
-def _widened_always(term: Term) -> Iterator[Read]:
-    """Yield what a term reads, under any condition, in dtypes that are widened to float32."""
-    applied = [part for part in walk_terms(term) if isinstance(part, Apply)]
+def _widened_always(term: Term) -> Iterator[tuple[Term, Read]]:
+    """Yield what a term reads, under any condition, in dtypes that are widened to float32.
+
+    Bytes that stand for numbers with a sign come as what is made of them, and are read as such.
+    """
+    parts = [*walk_terms(term)]
+    applied = [part for part in parts if isinstance(part, Apply)]
     casts = [part.args[0] for part in applied if part.op == Cast(DType.float32)]
-    reads = [part for part in walk_terms(term) if isinstance(part, Read)]
-    for read in _read_always(term):
-        if f"lab_widen_{read.dtype.short}" in known_in("c") and (
-            read.dtype.is_half or reads.count(read) == casts.count(read)
-        ):
-            yield read
+    always = {*_read_always(term)}
+    for part in dict.fromkeys(casts):
+        read = part.args[0] if isinstance(part, Apply) and part.op == Cast(DType.int8) else part
+        if not isinstance(read, Read) or read not in always:
+            continue
+        is_same = read is part or read.dtype is DType.uint8
+        is_cast_alone = part.dtype.is_half or parts.count(part) == casts.count(part)
+        if is_same and is_cast_alone and f"lab_widen_{part.dtype.short}" in known_in("c"):
+            yield part, read
 
 
 def _adds_vectors(loop: Loop) -> bool:
@@ -276,16 +283,18 @@ class _Writer(Writer):
         code, arrays = self.code, self.arrays
         written = {update.name for update in added}
         for update in added:
-            for read in _widened_always(update.term):
+            for part, read in _widened_always(update.term):
                 flat = self.nest.flat(read.buffer, read.index)
                 stride = slope(flat, loop.axis)
-                known = read in arrays.floats or read.buffer in written
+                known = part in arrays.floats or read.buffer in written
                 if stride == 1 and not known and not arrays.is_scalar(read.buffer):
                     name, start = code.fresh(), substitute(flat, {loop.name: 0})
                     given = f"{c_name(read.buffer)} + {code.index(start, PRODUCT)}"
+                    if part is not read:
+                        given = f"(const {code.use(f'lab_{part.dtype.short}')} *)({given})"
                     code.array("float", name, size, "aligned")
-                    code.invoke(f"lab_widen_{read.dtype.short}", name, given, size)
-                    arrays.floats[read] = f"{name}[{c_name(loop.name)}]"
+                    code.invoke(f"lab_widen_{part.dtype.short}", name, given, size)
+                    arrays.floats[part] = f"{name}[{c_name(loop.name)}]"
 
     def reductions(self, loop: Loop) -> str:
         """Return a simd loop's clause about the scalars that it adds to."""
@@ -359,8 +368,8 @@ class CArrays(Arrays):
         super().__init__(nest, code)
         self.hidden: dict[str, Dim] = {}
         """For axes of outer loops: the same position, hidden from the compiler."""
-        self.floats: dict[Read, str] = {}
-        """The reads that were widened to floats ahead of a loop, and where the floats are."""
+        self.floats: dict[Term, str] = {}
+        """What was widened to floats ahead of a loop, and where the floats are."""
 
     @cached_property
     def as_vectors(self) -> Mapping[str, int]:
@@ -401,8 +410,7 @@ class CArrays(Arrays):
     @override
     def converted(self, term: Apply) -> str | None:
         is_widened = self.floats and term.op == Cast(DType.float32)
-        read = term.args[0]
-        return self.floats.get(read) if is_widened and isinstance(read, Read) else None
+        return self.floats.get(term.args[0]) if is_widened else None
 
     @override
     def asked(self, holds: Dim) -> Dim:
