@@ -249,8 +249,8 @@ PUBLIC: dict[str, list[Way] | str] = {
     **named("a live picture, whose page asks as in PAGE", "beside predict story"),
     **named(
         "a value, which runs nothing",
-        "Binary Budget DType Dim Edit Elementwise Expr IR Node Op Reduce Source Symbol TensorType",
-        "Unary View Diff Firing History Snapshot Trace Run",
+        "Binary Blocks Budget DType Dim Edit Elementwise Expr IR Node Op Reduce Source Symbol",
+        "TensorType Unary View Diff Firing History Snapshot Trace Run",
     ),
     **named(
         "it makes passes, rules or nodes of Python that runs already",

@@ -25,14 +25,14 @@ from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import InputError, nearest
-from luminal_lab.nn.weights import Loaded, Named, identity, matched, unchanged
+from luminal_lab.nn.weights import Loaded, Named, identity, load_values, unchanged
 from luminal_lab.reading import shown
 from luminal_lab.tensor.blocks import FORMS, BlockForm, Blocks
 
 MAGIC: Final = b"GGUF"
 VERSIONS: Final = (1, 2, 3)
 MOST_KEYS: Final = 1 << 16
-MOST_TENSORS: Final = 1 << 16
+MOST_TENSORS: Final = 1 << 14
 MOST_STRINGS: Final = 1 << 21
 """The most strings in all arrays together; the largest vocabularies with merges have a third."""
 MOST_NAME: Final = 1 << 10
@@ -79,20 +79,8 @@ def is_gguf(path: Path) -> bool:
 def load_gguf(path: Path, paths: Named, *, strict: bool) -> Loaded:
     """Give parameters the values of a GGUF file by their paths, mapped."""
     file = GGUF(path, "load")
-    given = {
-        name: (tensor.shape, tensor.form if tensor.blocks is None else "float32")
-        for name, tensor in file.tensors.items()
-    }
-    halves = {name for name, tensor in file.tensors.items() if tensor.form in ("f16", "bf16")}
-    for name, parameter in paths:
-        if name in halves and parameter.dtype is file.tensors[name].dtype:
-            given[name] = given[name][0], str(parameter.dtype)
-    chosen, left = matched(f"load: {path}", paths, given, strict=strict)
-    values = [(parameter, file.value(name)) for parameter, name in chosen]
-    for parameter, value in values:
-        is_half = isinstance(value, Blocks) and parameter.dtype is value.form.dtype
-        parameter.set(value.raw if is_half and isinstance(value, Blocks) else value, copy=False)
-    return left
+    values = {name: file.value(name) for name, tensor in file.tensors.items() if tensor.is_read}
+    return load_values(f"load: {path}", paths, values, strict=strict)
 
 
 class GGUFTensor(NamedTuple):

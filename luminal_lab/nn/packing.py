@@ -6,7 +6,9 @@ The scale of q8_0 and q4_0 follows from the value of the largest magnitude. q4_k
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -38,9 +40,19 @@ def packed(form: str, value: Array) -> Blocks:
     rows: Floats = np.asarray(value, np.float32).reshape(-1, kind.values)
     raw = np.empty((len(rows), kind.bytes), np.uint8)
     some = AT_ONCE // kind.values
-    with np.errstate(all="ignore"):
-        for start in range(0, len(rows), some):
+
+    def pack_from(start: int) -> None:
+        with np.errstate(all="ignore"):
             raw[start : start + some] = pack(rows[start : start + some])
+
+    starts = range(0, len(rows), some)
+    if len(starts) > 1 and sys.platform != "emscripten":  # browsers have no threads
+        with ThreadPoolExecutor() as pool:  # NumPy lets other threads run meanwhile
+            for _ in pool.map(pack_from, starts):
+                pass
+    else:
+        for start in starts:
+            pack_from(start)
     return Blocks(kind, raw.reshape(kind.raw_shape(value.shape)), value.shape)
 
 

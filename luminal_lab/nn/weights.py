@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from mmap import mmap
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
@@ -20,6 +21,7 @@ from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
 from luminal_lab.interrupts import held
 from luminal_lab.reading import plain_size, read_json
+from luminal_lab.tensor.blocks import Blocks
 from luminal_lab.tensor.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -78,18 +80,48 @@ def load_values(
     wanted = dict(paths)
     try:
         values = {
-            path: _array(f"{what}: {path}", value, wanted.get(path))
+            path: held_as(value, wanted.get(path))
+            if isinstance(value, Blocks)
+            else _array(f"{what}: {path}", value, wanted.get(path))
             for path, value in state.items()
         }
     except LabError as error:
         error.where = error.where or str(here() or "") or None
         raise
-    chosen, left = matched(
-        what, paths, {path: (v.shape, str(v.dtype)) for path, v in values.items()}, strict=strict
-    )
+    given = {
+        path: (v.shape, "float32" if isinstance(v, Blocks) else str(v.dtype))
+        for path, v in values.items()
+    }
+    chosen, left = matched(what, paths, given, strict=strict)
     for parameter, path in chosen:
-        parameter.set(values[path], copy=copy)
+        value = values[path]
+        parameter.set(value, copy=copy and not is_mapped(value))
     return left
+
+
+def held_as(blocks: Blocks, parameter: Parameter | None) -> Blocks | Array:
+    """Return blocks, or 16-bit floats as an array for a parameter of that dtype.
+
+    >>> import numpy as np
+    >>> halves = ll.Blocks("f16", np.ones((1, 2), "float16"), (1, 2))
+    >>> held_as(halves, ll.Parameter((1, 2), "float16"))
+    array([[1., 1.]], dtype=float16)
+    """
+    if parameter is None or blocks.form.values > 1:
+        return blocks
+    return blocks.raw if parameter.dtype is blocks.form.dtype else blocks
+
+
+def is_mapped(value: object) -> bool:
+    """Return whether an array is a read-only view of a mapped file, which nobody can change.
+
+    >>> import numpy as np
+    >>> is_mapped(np.ones(3))
+    False
+    """
+    while isinstance(value, np.ndarray) and not value.flags.writeable:
+        value = cast("np.ndarray[Any, Any]", value).base
+    return isinstance(value.obj if isinstance(value, memoryview) else value, mmap)
 
 
 def _array(what: str, value: object, parameter: Parameter | None) -> Array:

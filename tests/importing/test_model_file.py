@@ -12,6 +12,7 @@ from luminal_lab.errors import InputError
 from luminal_lab.importing.detect import FileKind
 from luminal_lab.importing.model_file import model_file
 from luminal_lab.nn.gguf_writing import write_gguf
+from luminal_lab.nn.weights import is_mapped
 from luminal_lab.tensor.blocks import FORMS, Blocks
 from tests.expect import error_of
 from tests.needs import need
@@ -80,6 +81,23 @@ def test_a_parameter_takes_what_is_there(tmp_path):
     layer = ll.nn.Linear(32, 2, bias=False)
     layer.weight.set(model_file(path)["weight"])
     np.testing.assert_array_equal(layer.weight.value, Blocks("q8_0", RAW, (2, 32)).value)
+
+
+def test_a_module_takes_all_of_a_file_without_a_copy(tmp_path):
+    path = tmp_path / "model.gguf"
+    values = {"weight": Blocks("q8_0", RAW, (2, 32)), "bias": np.ones(2, "float32")}
+    write_gguf(path, {**values, "more": ARRAY}, {})
+    layer = ll.nn.Linear(32, 2)
+    left = layer.load_state_dict(model_file(path), strict=False)
+    assert left.extra == ("more",)
+    weight, bias = layer.parameters().values()
+    assert weight.blocks is not None
+    assert is_mapped(weight.blocks.raw)
+    assert is_mapped(bias.value)
+    halves = {"weight": Blocks("f16", ARRAY[:, :32].astype(np.float16), (2, 32))}
+    half = ll.nn.Linear(32, 2, bias=False).to("float16")
+    half.load_state_dict(halves)
+    np.testing.assert_array_equal(half.weight.value, ARRAY[:, :32])
 
 
 def test_what_is_not_there_is_named(tmp_path):

@@ -8,7 +8,10 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import InputError
+from luminal_lab.importing.detect import FileKind
 from luminal_lab.importing.weights import read_weights
+from luminal_lab.nn.gguf_writing import write_gguf
+from luminal_lab.opening import session_of
 from tests.expect import error_of
 from tests.needs import need
 
@@ -83,3 +86,24 @@ def test_a_program_is_more_than_weights(tmp_path):
     assert "is an ONNX model, which is more than weights" in message_of(
         lambda: read_weights(tmp_path / "m")
     )
+
+
+def test_a_gguf_file_is_shown_with_what_its_bytes_mean(tmp_path):
+    raw = np.random.default_rng(0).integers(0, 60, (2, 144), np.uint8)
+    blocks = ll.Blocks("q4_k", raw, (2, 256))
+    path = tmp_path / "model.gguf"
+    values = {"blk.10.w": np.ones(3, "float32"), "blk.9.w": blocks}
+    write_gguf(path, values, {"general.architecture": "llama"})
+    assert str(read_weights(path)) == (
+        "Weights(llama)  515 parameters\n"
+        "  blk: Part()  515 parameters\n"
+        "    9: Part()  512 parameters\n"
+        "      w (2, 256) q4_k\n"
+        "    10: Part()  3 parameters\n"
+        "      w (3,) float32"
+    )
+    cx = session_of(path, FileKind.GGUF)
+    cx.execute()
+    values = [cx[node.name].numpy() for node in cx.ir.outputs]
+    np.testing.assert_array_equal(values[0], blocks.value)
+    np.testing.assert_array_equal(values[1], np.ones(3))

@@ -20,7 +20,7 @@ from tests.expect import error_of
 from tests.needs import need
 
 MOST_SECONDS, MOST_MB = 5, 256
-"""What a refusal may take; it takes a hundredth of that on a machine that does nothing else."""
+"""What a refusal may take of a processor; usually it takes a hundredth of that."""
 ARRAY = np.arange(128, dtype=np.float32).reshape(2, 64)
 KEYS: dict[str, Any] = {
     "general.architecture": "llama",
@@ -158,10 +158,10 @@ def test_a_large_vocabulary_is_walked_over_and_read_on_demand(tmp_path):
     words = [f"word {number}" for number in range(128_000)]
     merges = [f"wo rd{number}" for number in range(280_000)]
     write_gguf(tmp_path / "a.gguf", {}, {"tokens": words, "merges": merges})
-    start = time.perf_counter()
+    start = time.process_time()
     file = GGUF(tmp_path / "a.gguf")
     assert file.keys["merges"] == merges
-    assert time.perf_counter() - start < MOST_SECONDS
+    assert time.process_time() - start < MOST_SECONDS
     assert file.keys["tokens"] == words
 
 
@@ -215,7 +215,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "many tensors": (
         lambda: file_of(count=100_000, data=bytes(2_000_000)),
-        "it has 100,000 tensors, and 65,536 are the most",
+        "it has 100,000 tensors, and 16,384 are the most",
     ),
     "cut off": (
         lambda: file_of(keys=text(b"k") + NUMBER, key_count=2)[:40],
@@ -335,9 +335,9 @@ def test_what_is_not_whole_is_refused(name, tmp_path):
     make, said = HOSTILE[name]
     data, path = make(), tmp_path / "a.gguf"
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     error = refusal(path, data)
-    seconds, (_, peak) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+    seconds, (_, peak) = time.process_time() - start, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert error.message.startswith(f"open: {path}: ")
     assert said in error.message
@@ -413,7 +413,7 @@ def test_a_mutated_file_is_refused_or_read(tmp_path, seed: int, long: bool):
         data = mutated(random.Random(f"{seed} {case}"), whole)
         path.write_bytes(data)
         tracemalloc.start()
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             file = GGUF(path)
             dict(file.keys)
@@ -435,7 +435,7 @@ def test_a_mutated_file_is_refused_or_read(tmp_path, seed: int, long: bool):
         finally:
             (_, peak) = tracemalloc.get_traced_memory()
             tracemalloc.stop()
-        assert time.perf_counter() - start < MOST_SECONDS, f"--seed {seed}, case {case}"
+        assert time.process_time() - start < MOST_SECONDS, f"--seed {seed}, case {case}"
         assert peak < max(64 * len(data), 1 << 20), f"--seed {seed}, case {case}"
     assert found["refused"] > count // 5
     assert found["read"] > count // 20
