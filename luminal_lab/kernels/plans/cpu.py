@@ -21,13 +21,9 @@ from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
 from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stride, work_of
-from luminal_lab.kernels.plans.cpu_contraction import (
-    contraction_plan,
-    convolution_plan,
-    split_repeats,
-)
+from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
-from luminal_lab.kernels.plans.match import loops_of, summed
+from luminal_lab.kernels.plans.match import summed
 from luminal_lab.kernels.plans.tiler import Tiler
 from luminal_lab.kernels.steps.ahead import FetchAhead
 from luminal_lab.kernels.steps.arrays import Shrink
@@ -87,8 +83,8 @@ def cpu_schedule(
 def _general(scheduling: Scheduling, machine: Machine) -> bool:
     with scheduling.by(contraction_plan), scheduling.attempt("plan"):  # lines may precede a product
         contraction_plan(scheduling, machine, alone=False)
-    if (path := loops_of(scheduling.nest, alone=True)) and summed(path[-1].body):
-        split_repeats(scheduling)
+    if len(scheduling.tops) == 1 and summed(scheduling.tops[0].inner[-1].loop.body):
+        scheduling.repeats()
     scheduling.share([top for top in scheduling.tops if top.loop.kind == "for"])
     for local in list(scheduling.nest.locals):
         scheduling.attempted(Shrink((local,)))

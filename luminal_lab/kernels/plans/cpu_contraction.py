@@ -18,31 +18,21 @@ first copied with a border.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import ceil, prod
 from typing import NamedTuple
 
-from luminal_lab.core.dims import Symbol, symbols
-from luminal_lab.core.dims.expression import Quotient
+from luminal_lab.core.dims import symbols
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read, Term, free
 from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
-from luminal_lab.kernels.nest.sizes import about, atoms, iterations, many, stride
-from luminal_lab.kernels.plans.match import (
-    Contraction,
-    array_of,
-    contraction_of,
-    loops_of,
-    operands,
-    sum_in,
-)
+from luminal_lab.kernels.nest.sizes import about, iterations, many, stride
+from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Pad
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import MOST_UNROLLED, Clamp, Round
 from luminal_lab.kernels.steps.levels import Level
-from luminal_lab.kernels.steps.loops import Split
-from luminal_lab.kernels.steps.schedule import Handle, Scheduling
+from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.kernels.steps.step import copied
 from luminal_lab.machines.machine import Machine
 
@@ -94,7 +84,7 @@ class CPUProduct(NamedTuple):
 def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = True) -> bool:
     """Cut a contraction into tiles; return whether the nest is one, or ends in one."""
     contraction = contraction_of(scheduling.nest, alone=alone)
-    if contraction is None and alone and split_repeats(scheduling):
+    if contraction is None and alone and scheduling.repeats():
         contraction = contraction_of(scheduling.nest)
     if contraction is None or not contraction.right.dtype.is_float:
         return scheduling.declined("the nest is not a product of matrices of floats")
@@ -189,7 +179,7 @@ def _packed(
 
 def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     """Cut a sum over windows into tiles; return whether the nest is one."""
-    is_grouped = bool(_split_groups(scheduling, scheduling.nest.loops))
+    is_grouped = bool(scheduling.groups(scheduling.nest.loops))
     contraction = contraction_of(scheduling.nest)
     if contraction is None or not contraction.right.dtype.is_float or not _has_windows(contraction):
         return scheduling.declined("the nest is not a sum over windows")
@@ -217,35 +207,6 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     # The sum keeps one loop, whose body has only products.
     scheduling.run("unroll", _short(scheduling, folds[1:]))
     return True
-
-
-def _split_groups(scheduling: Scheduling, among: Iterable[str]) -> tuple[Handle, ...]:
-    """Split off a loop over groups where an operand depends only on the group."""
-    loops = scheduling.nest.loops
-    for access in accesses(scheduling.nest.body):
-        for atom in atoms(access.index or ()):
-            match atom:
-                case Quotient(x=Symbol(name=name), d=int(size)) if (
-                    name in among and loops[name].size % size == 0
-                ):
-                    return scheduling.do(Split((name,), (size,), ("group", "each"))).loops
-                case _:
-                    pass
-    return ()
-
-
-def split_repeats(scheduling: Scheduling) -> bool:
-    """Make a product of each part of a result in which an operand repeats its values."""
-    path = [loop.name for loop in loops_of(scheduling.nest, alone=True)]
-    groups, each = list[Handle](), list[Handle]()
-    while parts := _split_groups(scheduling, path):
-        groups.append(parts[0])
-        each.append(parts[1])
-    if each:
-        *rest, last = [loop for loop in scheduling.tops[0].inner if loop not in each]
-        outer = [loop for loop in rest if loop in groups]
-        scheduling.reorder([*outer, *each, *(x for x in rest if x not in outer), last])
-    return bool(each)
 
 
 def _has_windows(contraction: Contraction) -> bool:
