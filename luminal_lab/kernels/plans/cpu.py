@@ -21,7 +21,10 @@ from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
 from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stride, work_of
-from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
+from luminal_lab.kernels.plans.cpu_contraction import (
+    contraction_plan,
+    convolution_plan,
+)
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
 from luminal_lab.kernels.plans.match import summed
 from luminal_lab.kernels.plans.tiler import Tiler
@@ -83,7 +86,7 @@ def cpu_schedule(
 def _general(scheduling: Scheduling, machine: Machine) -> bool:
     with scheduling.by(contraction_plan), scheduling.attempt("plan"):  # lines may precede a product
         contraction_plan(scheduling, machine, alone=False)
-    if len(scheduling.tops) == 1 and summed(scheduling.tops[0].inner[-1].loop.body):
+    with scheduling.attempt():
         scheduling.repeats()
     scheduling.share([top for top in scheduling.tops if top.loop.kind == "for"])
     for local in list(scheduling.nest.locals):

@@ -84,8 +84,8 @@ class CPUProduct(NamedTuple):
 def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = True) -> bool:
     """Cut a contraction into tiles; return whether the nest is one, or ends in one."""
     contraction = contraction_of(scheduling.nest, alone=alone)
-    if contraction is None and alone and scheduling.repeats():
-        contraction = contraction_of(scheduling.nest)
+    if contraction is None and scheduling.repeats():
+        contraction = contraction_of(scheduling.nest, alone=alone)
     if contraction is None or not contraction.right.dtype.is_float:
         return scheduling.declined("the nest is not a product of matrices of floats")
     tile = tile_of(machine, contraction.right)

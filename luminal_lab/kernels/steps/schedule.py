@@ -409,18 +409,19 @@ class Scheduling:
         return ()
 
     def repeats(self) -> bool:
-        """Split the loops of a result along which arrays repeat values, as where an image grows.
+        """Split the loops around the last sum along which arrays repeat, as where an image grows.
 
         Each place in a group has a loop further out, in which no array repeats anything, so that
         its reads lie side by side. Return whether there are such loops.
         """
-        path = self.tops[0].inner if len(self.tops) == 1 else []
+        path = self.tops[-1].inner if self.tops else []
+        path = path if path and path[-1].parts else []
         groups, each = list[Handle](), list[Handle]()
         while parts := self.groups(path):
             groups.append(parts[0])
             each.append(parts[1])
         if each:
-            *rest, last = [loop for loop in self.tops[0].inner if loop not in each]
+            *rest, last = [loop for loop in self.tops[-1].inner if loop not in each]
             outer = [loop for loop in rest if loop in groups]
             self.reorder([*outer, *each, *(loop for loop in rest if loop not in outer), last])
         return bool(each)
