@@ -275,10 +275,18 @@ class Windowed(Statistics):
     ) -> Self:
         """Return windows, whose axes are [b, c, kernel, space, kernel, space, ...], added up.
 
-        Rows of windows are shifted against each other by reading them with a shorter row length.
+        Windows that are no longer than the steps between them stand side by side. Otherwise rows of
+        windows are shifted against each other by reading them with a shorter row length.
         """
         x, forms = self, zip(wanted, steps, gaps, pads, strict=True)
         for axis, (size, step, gap, pad) in enumerate(forms, 2):
+            kernel, length = x.shape[axis : axis + 2]
+            if isinstance(kernel, int) and kernel <= step and (gap == 1 or kernel == 1):
+                x = x.transpose(axis, axis + 1).pad_along(axis + 1, 0, step - kernel)
+                x = x.flatten(axis, axis + 1)
+                x = x.pad_along(axis, 0, maximum(0, pad + size - length * step))
+                x = x._cut({axis: (pad, pad + size, 1)})
+                continue
             if step > 1:  # zeros between the positions
                 x = x.unsqueeze(axis + 2).pad_along(axis + 2, 0, step - 1)
                 x = x.flatten(axis + 1, axis + 2)

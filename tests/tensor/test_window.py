@@ -74,6 +74,7 @@ TRANSPOSES = {
     "plain": {},
     "stride": {"stride": 2},
     "wide stride": {"stride": 4},
+    "wide stride and padding": {"stride": 4, "padding": 1, "output_padding": 3},
     "padding": {"padding": 1},
     "output padding": {"stride": 3, "output_padding": 2, "padding": 1},
     "output padding in the dilation": {"dilation": 3, "output_padding": 2},
@@ -94,6 +95,13 @@ def test_transposed_convolutions(torch, count, options):
     theirs = lambda x, w, b: functional(torch, name)(x, w, b, **given)  # noqa: E731
     against(torch, ours, theirs, x, w, b, rtol=1e-5, atol=1e-5)
     against(torch, ours, theirs, x[0], w, b, rtol=1e-5, atol=1e-5)
+
+
+def test_windows_that_do_not_overlap_are_not_added_up():
+    cx = Graph()
+    x, w = cx.tensor((1, 2, "h", "w")), cx.tensor((2, 3, 2, 2))
+    assert x.conv_transpose2d(w, stride=2).op_counts()["sum_reduce"] == 1  # over channels
+    assert x.conv_transpose2d(w, stride=1).op_counts()["sum_reduce"] == 3
 
 
 def test_a_transposed_convolution_does_not_spread_infinities(torch):

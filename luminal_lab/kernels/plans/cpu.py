@@ -16,16 +16,16 @@ from luminal_lab.core.dims import Symbol
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.definition.terms import Read
+from luminal_lab.kernels.definition.terms import Guarded, Read, Term, walk
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
-from luminal_lab.kernels.nest.sizes import about, at_most, group_of, stride, work_of
+from luminal_lab.kernels.nest.sizes import about, at_most, group_of, names_in, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
-from luminal_lab.kernels.plans.match import summed
+from luminal_lab.kernels.plans.match import array_of, summed
 from luminal_lab.kernels.plans.tiler import Tiler
 from luminal_lab.kernels.steps.ahead import FetchAhead
-from luminal_lab.kernels.steps.arrays import Shrink
+from luminal_lab.kernels.steps.arrays import Pad, Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.kinds import Parallel
 from luminal_lab.kernels.steps.levels import Level
@@ -82,6 +82,8 @@ def cpu_schedule(
 def _general(scheduling: Scheduling, machine: Machine) -> bool:
     with scheduling.by(contraction_plan), scheduling.attempt("plan"):  # lines may precede a product
         contraction_plan(scheduling, machine, alone=False)
+    with scheduling.attempt():
+        scheduling.repeats()
     scheduling.share([top for top in scheduling.tops if top.loop.kind == "for"])
     for local in list(scheduling.nest.locals):
         scheduling.attempted(Shrink((local,)))
@@ -102,17 +104,29 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
 
 
 def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
-    """Sum side by side if neighbouring sums are contiguous and the terms of one sum are not."""
+    """Sum side by side if neighbours read neighbours, or every second element, and terms do not."""
     nest, last = scheduling.nest, top.inner[-1]
     folds, term = summed(last.loop.body) or ([], None)
     is_apart = any(stride(nest, term, fold.name) not in (0, 1) for fold in folds if term)
-    if term is None or not is_apart or stride(nest, term, last) != 1:
+    if term is None or not is_apart or stride(nest, term, last) not in (1, 2):
         return
     columns = scheduling.choose(COLUMNS)
     # A long row is cut if there are enough blocks for all cores; otherwise tasks share the sums.
     is_cut = about(last.size) >= columns * machine.cores or about(last.size) > 2 * columns
-    with scheduling.attempt():
-        _beside(scheduling, last, [fold.name for fold in folds], columns if is_cut else 0)
+    path, names = top.inner[:-1], [fold.name for fold in folds]
+    with scheduling.attempt() as attempt:
+        _beside(scheduling, last, names, columns if is_cut else 0)
+    if attempt.held and not is_cut:
+        _border(scheduling, path, {*names}, term)
+
+
+def _border(scheduling: Scheduling, path: list[Handle], folds: set[str], term: Term) -> None:
+    """Copy images with their borders, so that no term of a sum over windows asks where it is."""
+    for part in [part for part in walk(term) if isinstance(part, Guarded)]:
+        dims = [names_in(dim) for _, index in reads_of(part) for dim in index or ()]
+        along = set[str]().union(*(names for names in dims if names & folds))
+        if at := next((loop for loop in path if loop in along), None):
+            scheduling.attempted(Pad(array_of(part), at, unique("padded", scheduling.nest.names)))
 
 
 def _beside(scheduling: Scheduling, column: str, folds: list[str], columns: int = 0) -> None:

@@ -19,22 +19,13 @@ first copied with a border.
 
 from __future__ import annotations
 
-from itertools import product as pairs
 from math import ceil, prod
 from typing import NamedTuple
 
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read, Term, free
 from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
-from luminal_lab.kernels.nest.sizes import (
-    about,
-    group_of,
-    is_along,
-    iterations,
-    many,
-    names_in,
-    stride,
-)
+from luminal_lab.kernels.nest.sizes import about, is_along, iterations, many, names_in, stride
 from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Pad
@@ -96,6 +87,8 @@ class CPUProduct(NamedTuple):
 def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = True) -> bool:
     """Cut a contraction into tiles; return whether the nest is one, or ends in one."""
     contraction = contraction_of(scheduling.nest, alone=alone)
+    if contraction is None and scheduling.repeats():
+        contraction = contraction_of(scheduling.nest, alone=alone)
     if contraction is None or not contraction.right.dtype.is_float:
         return scheduling.declined("the nest is not a product of matrices of floats")
     tile = tile_of(machine, contraction.right)
@@ -201,7 +194,7 @@ def _packed(
 
 def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     """Cut a sum over windows into tiles; return whether the nest is one."""
-    is_grouped = _split_groups(scheduling)
+    is_grouped = bool(scheduling.groups(scheduling.nest.loops))
     contraction = contraction_of(scheduling.nest)
     if contraction is None or not contraction.right.dtype.is_float or not _has_windows(contraction):
         return scheduling.declined("the nest is not a sum over windows")
@@ -227,17 +220,6 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     # The sum keeps one loop, whose body has only products.
     scheduling.run("unroll", _short(scheduling, folds[1:]))
     return True
-
-
-def _split_groups(scheduling: Scheduling) -> bool:
-    """Split off a loop over groups where an operand depends only on the group."""
-    loops = scheduling.nest.loops
-    terms = [s.term for s in walk(scheduling.nest.body) if isinstance(s, Set)]
-    sizes = {name: size for name, term in pairs(loops, terms) if (size := group_of(name, term))}
-    whole = [name for name in sizes if loops[name].size % sizes[name] == 0]
-    for name in whole[:1]:
-        scheduling.do(Split((name,), (sizes[name],), ("group", "each")))
-    return bool(whole)
 
 
 def _has_windows(contraction: Contraction) -> bool:

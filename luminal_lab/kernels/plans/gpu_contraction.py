@@ -150,6 +150,8 @@ def contraction_plan(scheduling: Scheduling, gpu: GPU) -> bool:
 def product_of(scheduling: Scheduling, gpu: GPU) -> GPUProduct | None:
     """Merge the loops of the rows, the columns and the sum of a contraction worth tiles."""
     contraction = contraction_of(scheduling.nest, alone=False)
+    if contraction is None and scheduling.repeats():
+        contraction = contraction_of(scheduling.nest, alone=False)
     if contraction is None or not contraction.right.dtype.is_float:
         return None
     parts = contraction.rows, contraction.columns, contraction.folds

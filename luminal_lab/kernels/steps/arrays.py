@@ -450,6 +450,8 @@ class Pad(Step):
         for at, size in zip(read.index, nest.types[self.array].shape, strict=True):
             position = substitute(at, values)
             if not within(position, size):
+                if read_by(value) != {self.array}:  # where this array ends, the others need not
+                    raise self.refuse(f"what is read of {self.array} comes with other arrays")
                 value = guarded(both(position >= 0, position < size), value)
         top = not around(nest, loop.name)
         block = copy_of(self.into, [axis for _, axis in own], value, top=top)

@@ -21,14 +21,15 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from typing_extensions import override
 
 import luminal_lab.kernels.steps
-from luminal_lab.core.dims import Dim
+from luminal_lab.core.dims import Dim, Symbol
+from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import Apply, Read, free, walk as walk_terms
-from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, axes_in, reads_of, walk
-from luminal_lab.kernels.nest.sizes import divides, group_of, is_plain, perfect
+from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, axes_in, reads_of, walk
+from luminal_lab.kernels.nest.sizes import atoms, divides, group_of, is_plain, perfect
 from luminal_lab.kernels.steps.arrays import Pack, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
@@ -389,6 +390,41 @@ class Scheduling:
                 if not self.attempted(Fuse(second, inner)):
                     break
                 outer = inner
+
+    def groups(self, among: Iterable[str]) -> tuple[Handle, ...]:
+        """Split off a loop over groups where an array is read at the same place for a whole group.
+
+        Return the loops over groups and over the members of one; none if no loop is such.
+        """
+        loops = self.nest.loops
+        for access in accesses(self.nest.body):
+            for atom in atoms(access.index or ()):
+                match atom:
+                    case Quotient(x=Symbol(name=name), d=int(size)) if (
+                        name in among and loops[name].size % size == 0
+                    ):
+                        return self.do(Split((name,), (size,), ("group", "each"))).loops
+                    case _:
+                        pass
+        return ()
+
+    def repeats(self) -> bool:
+        """Split the loops around the last sum along which arrays repeat, as where an image grows.
+
+        Each place in a group has a loop further out, in which no array repeats anything, so that
+        its reads lie side by side. Return whether there are such loops.
+        """
+        path = self.tops[-1].inner if self.tops else []
+        path = path if path and path[-1].parts else []
+        groups, each = list[Handle](), list[Handle]()
+        while parts := self.groups(path):
+            groups.append(parts[0])
+            each.append(parts[1])
+        if each:
+            *rest, last = [loop for loop in self.tops[-1].inner if loop not in each]
+            outer = [loop for loop in rest if loop in groups]
+            self.reorder([*outer, *each, *(loop for loop in rest if loop not in outer), last])
+        return bool(each)
 
     def whole(self, step: type[Round | Clamp], *names: str) -> None:
         """Run loops to the end of their blocks, unless they are known to end there."""

@@ -65,3 +65,33 @@ def test_packed_weights_are_widened_once_for_all_rows(form: str, rows: int):
     assert rows == 1 or " as rows" in text
     cx.execute()
     np.testing.assert_allclose(y.numpy(), wanted, rtol=2e-5, atol=2e-5)
+
+
+GROWN = """\
+kernel k(a: f32[n, 24, h, w], b: f32[24, {m}, 2, 2], c: f32[{m}]) -> (y: f32[n, {m}, 2*h, 2*w])
+  y[o < n, i < {m}, j < 2*h, k < 2*w] =
+    let t = sum q < 24: fused(a[o, q, j//2, k//2] * b[q, i, j%2, k%2]);
+    math.relu(t + c[i])"""
+"""A transposed convolution whose windows stand side by side."""
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize(("channels", "has_tiles"), [(20, True), (1, False)])
+def test_an_image_that_grows_is_a_product_for_each_place_in_a_window(
+    channels: int, has_tiles: bool
+) -> None:
+    definition = parse_definition(GROWN.format(m=channels))
+    kernel = make_kernel(definition, "k", Machine())
+    steps = str(kernel.schedule)
+    assert "split k by 2 as group, each" in steps
+    assert ("as tile, own" in steps) == has_tiles
+    assert "%" not in str(kernel.nest).partition("\n")[2]
+    run = Running(kernel)
+    for n, h, w in [(1, 1, 1), (2, 7, 5), (1, 3, 40)]:
+        sizes, draw = {"n": n, "h": h, "w": w}, np.random.default_rng(0)
+        inputs = {
+            name: draw.standard_normal([number_of(size, sizes) for size in type.shape]).astype("f4")
+            for name, type in definition.inputs
+        }
+        expected: Any = evaluate(definition, inputs, sizes)["y"]
+        np.testing.assert_allclose(run(inputs, sizes)["y"], expected, rtol=1e-4, atol=1e-5)

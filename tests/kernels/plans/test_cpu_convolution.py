@@ -171,3 +171,18 @@ def test_windows_of_several_arrays(name):
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
     cx.execute()
     np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("stride", "sizes"), [(1, (20, 20)), (1, (3, 80)), (2, (9, 33))])
+def test_a_depthwise_convolution_reads_an_image_with_a_border(stride, sizes):
+    cx, random = ll.Graph(), np.random.default_rng(0)
+    x = cx.tensor((2, 6, "h", "w")).set(random.standard_normal((2, 6, *sizes), "float32"))
+    w = cx.tensor((6, 1, 5, 5)).set(random.standard_normal((6, 1, 5, 5), "float32"))
+    y = x.conv2d(w, stride=stride, padding=2, groups=6).relu().retrieve()
+    cx.execute()
+    wanted = y.numpy()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    cx.execute()
+    (kernel,) = cx.kernels
+    assert "\npad a before " in str(kernel.schedule)
+    np.testing.assert_allclose(y.numpy(), wanted, rtol=1e-4, atol=1e-4)

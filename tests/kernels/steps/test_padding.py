@@ -139,3 +139,15 @@ nest f(x: f32[n, n]) -> (y: f32[n])
     for window in ("x[i, i + 2]", "x[n - i - 1, i]"):
         moved = text.replace("exp2(x[i, i]) + x[i, i]", window).replace("n, n", "n, n + 2")
         same(moved, step(moved, "pad x before i as w"))
+
+
+def test_windows_of_one_array_after_another_are_refused() -> None:
+    both = "where([j < n + 1: true], [j < n + 1: x[j - 1]], [n < j: z[j - 1 - n]])"
+    text = f"""\
+nest f(x: f32[n], z: f32[n]) -> (y: f32[2*n])
+  for i < 2*n:
+    y[i] = 0.0
+    for p < 3:
+      y[i] += [0 < j and j < 2*n + 1: {both}]""".replace("j", "i + p")
+    with pytest.raises(ScheduleError, match="what is read of x comes with other arrays"):
+        step(text, "pad x before i as f")

@@ -53,6 +53,42 @@ def test_loops_come_into_an_order_by_one_step_or_none(scheduling: Scheduling) ->
     assert scheduling.tops[0].inner == ["j", "i.tile", "i.own"]
 
 
+GROWN = """\
+nest grown(a: f32[24, n, w], b: f32[24, 6, 2, 3]) -> (c: f32[6, 2*n, 3*w])
+  for i < 6:
+    for j < 2*n:
+      for k < 3*w:
+        local t: f32[] in registers
+        t = 0.0
+        for m < 24:
+          t += fused(a[m, j//2, k//3] * b[m, i, j%2, k%3])
+        c[i, j, k] = t"""
+
+
+def test_what_repeats_along_a_result_gets_loops_further_out() -> None:
+    scheduling = Scheduling(parse_nest(GROWN))
+    assert scheduling.repeats()
+    assert (
+        str(scheduling.nest).partition("\n")[2]
+        == """\
+  for j.group < n:
+    for j.each < 2:
+      for k.each < 3:
+        for i < 6:
+          for k.group < w:
+            local t: f32[] in registers
+            t = 0.0
+            for m < 24:
+              t += fused(a[m, j.group, k.group] * b[m, i, j.each, k.each])
+            c[i, j.each + 2*j.group, k.each + 3*k.group] = t"""
+    )
+
+
+def test_a_nest_in_which_nothing_repeats_stays(scheduling: Scheduling) -> None:
+    assert not scheduling.repeats()
+    assert scheduling.steps == []
+
+
 def test_loops_become_one_as_far_as_they_are_one_in_memory() -> None:
     def joined(index: str) -> str:
         nest = "nest copy(x: f32[4, 8, 16]) -> (y: f32[4, 8, 16])\n  for i < 4:\n    for j < 8:\n"
