@@ -68,6 +68,7 @@ class _Sites:
         self.of: dict[int, dict[int, int]] = {node.id: {} for node in reached}
         """The sites of each node, and how many elements are computed at each."""
         self.costs = self._costs()
+        self.packed = self._packed()
         self.online = self._online()
 
     def at(self, site: int, node: Node) -> int:
@@ -88,7 +89,7 @@ class _Sites:
                 again = sum(sites.values()) - size
                 cost = self.costs[node.id]
                 keeps = cost > KEEPING and again * cost > KEEPING * size
-            if keeps and node.id not in self.online and not self._is_negation(node):
+            if keeps and not self._unpacks(node) and not self._is_skipped(node):
                 kept.add(node.id)
                 sites = {self.at(-1, node): size}
             self._pass_on(node, sites)
@@ -123,6 +124,27 @@ class _Sites:
                     cost += costs[source.id]
             costs[node.id] = cost
         return costs
+
+    def _packed(self) -> dict[int, int]:
+        """Return the bytes behind each node that is made of bytes in memory and numbers alone."""
+        packed: dict[int, int] = {}
+        for node in self.reached:
+            sources = self.read_by(self.ir, node)
+            if isinstance(node.op, ops.Input):
+                if node.dtype.itemsize == 1:
+                    packed[node.id] = typical(size_of(node.shape))
+            elif not isinstance(node.op, Reduce) and all(s.id in packed for s in sources):
+                packed[node.id] = max((packed[s.id] for s in sources), default=0)
+        return packed
+
+    def _unpacks(self, node: Node) -> bool:
+        """Return whether a node makes floats of packed bits, which take less memory than they."""
+        size = typical(size_of(node.shape)) * node.dtype.itemsize
+        return node.dtype.is_float and 0 < self.packed.get(node.id, 0) < size
+
+    def _is_skipped(self, node: Node) -> bool:
+        """Return whether a node is never a local of its own."""
+        return node.id in self.online or self._is_negation(node)
 
     def _is_negation(self, node: Node) -> bool:
         """Return whether a node is another one times -1: it is written as a subtraction."""
