@@ -26,6 +26,8 @@ luminal-lab trust run.lab --show       print the kernels in it, and sign nothing
 luminal-lab trust run.lab              sign them
 luminal-lab trust run.lab --remove     take that back
 luminal-lab trust --list               what is signed"""
+ZIP = b"PK\x03\x04"
+"""What a program of torch.export begins with, whatever it is called."""
 STATUS = """\
 exit status: 0 if all went well; 2 if it could not do what you asked; 130 if Ctrl-C stopped it"""
 
@@ -59,8 +61,9 @@ def run(given: argparse.Namespace) -> int:
             sep="\n",
         )
         return 0
-    if given.file.suffix == ".pt2":
-        whole = trust.exported_of(BytesIO(read_bytes("trust", given.file)), given.file.name)
+    data = read_bytes("trust", given.file)
+    if given.file.suffix == ".pt2" or data.startswith(ZIP):
+        whole = trust.exported_of(BytesIO(data), given.file.name)
         foreign, text = [whole], exported(whole)
     else:
         kernels = carried_by(given.file)

@@ -36,7 +36,7 @@ from tests.needs import need
 
 need("safetensors")
 MOST_MB = 256
-SHARE, WHOLE = 250, 10_000
+SHARE, WHOLE = 150, 10_000
 """How many files of each kind are tried: of each run, and by `make test-long`."""
 Files = Mapping[str, bytes]
 """What lies in a folder."""

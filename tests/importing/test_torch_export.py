@@ -193,6 +193,10 @@ def test_an_exported_program_and_its_file(torch, net, tmp_path, capsys):
         caught.value
     )
     assert caught.value.carried[0].first == "net.pt2"
+    other = path.rename(tmp_path / "net.program")
+    assert cli.main(["trust", str(other), "--show"]) == 0
+    assert "net.program may run" in capsys.readouterr().out
+    other.rename(path)
     assert cli.main(["trust", str(path), "--show"]) == 0
     assert "net.pt2 may run anything while it is unpickled" in capsys.readouterr().out
     read = ll.from_torch(str(path), trust=True)
