@@ -138,10 +138,11 @@ def unless_kind(path: str | Path, wanted: FileKind, subject: str, error: type[La
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     np.save(f"{folder}/x.npy", np.zeros(3))
-    ...     unless_kind(f"{folder}/x.npy", FileKind.ONNX, "from_onnx", ll.ModelError)
-    Traceback (most recent call last):
-    luminal_lab.errors.ModelError: from_onnx: x.npy is arrays of NumPy, and not an ONNX model
-    hint: np.load(path) reads it, and module.load_state_dict takes a dict of arrays
+    ...     try:
+    ...         unless_kind(f"{folder}/x.npy", FileKind.ONNX, "from_onnx", ll.ModelError)
+    ...     except ll.ModelError as error:
+    ...         print(error.message)
+    from_onnx: x.npy is arrays of NumPy, and not an ONNX model
     """
     try:
         kind = kind_of_file(path, subject)
