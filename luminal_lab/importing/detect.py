@@ -137,12 +137,12 @@ def unless_kind(path: str | Path, wanted: FileKind, subject: str, error: type[La
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/x.npy", np.zeros(3))
+    ...     ll.nn.Linear(2, 3).save(f"{folder}/x.onnx")
     ...     try:
-    ...         unless_kind(f"{folder}/x.npy", FileKind.ONNX, "from_onnx", ll.ModelError)
+    ...         unless_kind(f"{folder}/x.onnx", FileKind.ONNX, "from_onnx", ll.ModelError)
     ...     except ll.ModelError as error:
     ...         print(error.message)
-    from_onnx: x.npy is arrays of NumPy, and not an ONNX model
+    from_onnx: x.onnx is weights in safetensors, and not an ONNX model
     """
     try:
         kind = kind_of_file(path, subject)
