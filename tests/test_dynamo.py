@@ -539,6 +539,8 @@ def test_a_workbench_says_which_part_it_shows_and_why_it_ends(torch, compiled, t
     name = Branch.__new__.__qualname__ + ".<locals>.Net.forward"
     assert str(first.part) == f"part 1 of 3 of {name}"
     assert str(last.part) == f"part 3 of 3 of {name}"
+    assert first.ended is not None
+    assert more.ended is not None
     assert first.ended.reason == "the values of a tensor decide how it goes on"
     assert more.ended.reason == "the value of a tensor is read as a number"
     assert last.ended is None

@@ -132,16 +132,14 @@ def supported(path: str | Path, subject: str = "open") -> FileKind:
 def unless_kind(path: str | Path, wanted: FileKind, subject: str, error: type[LabError]) -> None:
     """Raise an error if a file is of another kind, with what opens it; unknown ones pass.
 
-    >>> import numpy as np
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/x.npy", np.zeros(3))
-    ...     unless_kind(f"{folder}/x.npy", FileKind.ONNX, "from_onnx", ll.ModelError)
-    ... # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    luminal_lab.errors.ModelError: from_onnx: x.npy is arrays of NumPy, and not an ONNX model
-    ...
-    hint: np.load(path) reads it, and module.load_state_dict takes a dict of arrays
+    ...     ll.nn.Linear(2, 3).save(f"{folder}/x.onnx")
+    ...     try:
+    ...         unless_kind(f"{folder}/x.onnx", FileKind.ONNX, "from_onnx", ll.ModelError)
+    ...     except ll.ModelError as error:
+    ...         print(error.message)
+    from_onnx: x.onnx is weights in safetensors, and not an ONNX model
     """
     try:
         kind = kind_of_file(path, subject)

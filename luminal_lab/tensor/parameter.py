@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -40,6 +40,9 @@ class Parameter:
     >>> weight.is_loaded, weight.value.shape, weight.is_loaded
     (False, (2, 3), True)
     """
+
+    changes: ClassVar[int] = 0
+    """How often any parameter has got another value; while it stays, so do all versions."""
 
     def __init__(
         self,

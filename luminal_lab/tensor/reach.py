@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import cached_property
 
 from luminal_lab.core.ir import IR, Node
@@ -21,8 +21,11 @@ class Reach:
         self._table = ir.table.copy()
         self._ir = ir
         self._needed: dict[frozenset[int], frozenset[int]] = {}
+        self._own: tuple[tuple[Node, bool], ...] | None = None
         self._stale: dict[frozenset[int], frozenset[int]] = {}
         self._mentions: dict[frozenset[int], Mentioned] = {}
+        self.sizes: dict[object, dict[str, int]] = {}
+        """The sizes of dims that were found for some shapes of data."""
 
     def is_of(self, ir: IR) -> bool:
         """Return whether a graph has the same nodes."""
@@ -59,6 +62,14 @@ class Reach:
     def inputs(self) -> tuple[Node, ...]:
         """The inputs, in order."""
         return self._ir.inputs
+
+    def own_inputs(self, lent: Container[int]) -> tuple[tuple[Node, bool], ...]:
+        """Return the inputs that are not lent, and whether their shapes are symbolic."""
+        if self._own is None:
+            self._own = tuple(
+                (node, node.type.is_symbolic) for node in self.inputs if node.id not in lent
+            )
+        return self._own
 
     @cached_property
     def random(self) -> frozenset[int]:

@@ -34,7 +34,7 @@ from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import is_function, told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
-from luminal_lab.tensor.reach import Reach
+from luminal_lab.tensor.reach import MOST, Reach
 from luminal_lab.tensor.running import Request, Run
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources
@@ -81,6 +81,7 @@ class Store(Sources):
         self._data: dict[int, Array] = {}
         self._providers: dict[int, Callable[[], object]] = {}
         self._versions: dict[int, int] = {}  # of parameters, by the inputs that they are
+        self._known_at: tuple[int, int] | None = None  # the count of changes when they were noted
         self._given: dict[int, int] = {}  # how often each input got data
         self._values: dict[int, Array] = {}
         # Requests, each with the notebook cells that made it.
@@ -144,8 +145,10 @@ class Store(Sources):
     ) -> tuple[Node, Array]:
         """Return the record of an input, and data as an array that fits it."""
         node = self._input(what, tensor)
-        array = fit(f"{what}: %{node.name}", data, node.type, self._dims, copy=copy)
-        return node, array
+        type, old = node.type, self._data.get(node.id)
+        if old is not None and getattr(data, "shape", None) == old.shape:
+            type = type.with_shape(old.shape)  # whose sizes have fitted before
+        return node, fit(f"{what}: %{node.name}", data, type, self._dims, copy=copy)
 
     def give(self, node: Node, data: Array | Callable[[], object]) -> None:
         """Set the data of an input to an array, or to a function's later result."""
@@ -160,13 +163,14 @@ class Store(Sources):
             parameter.set(data, copy=False)
             return
         self._given[id] = self._given.get(id, 0) + 1
-        self._data.pop(id, None)
+        old = self._data.pop(id, None)
         self._providers.pop(id, None)
         if is_function(data):
             self._providers[id] = data
             return
         self._data[id] = data
-        if node.type.is_symbolic and self._is_new(solve_shape(node.shape, data.shape, {})):
+        is_other = node.type.is_symbolic and (old is None or old.shape != data.shape)
+        if is_other and self._is_new(solve_shape(node.shape, data.shape, {})):
             self._values = {}
 
     def _parameter(self, id: int) -> Parameter | None:
@@ -493,9 +497,10 @@ class Store(Sources):
         reach = self._reached(ir)
         request = self._requested(ir, reach, program, keep_all)
         dims = self._bind(ir, request.needed)
-        versions = {id: parameter.version for id, parameter in self._lent.items()}
+        versions, known_at = self._versions, (Parameter.changes, len(self._lent))
         changed = self._changed | self._carried | reach.random
-        if versions != self._versions:
+        if known_at != self._known_at:
+            versions = {id: parameter.version for id, parameter in self._lent.items()}
             changed.update(id for id, _ in versions.items() - self._versions.items())
         known = self._known(reach, changed, dims)
         steps: list[NodeStep] | None = [] if trace else None
@@ -518,12 +523,18 @@ class Store(Sources):
             values = {id: known[id] for id in known if id in request.held} | values
         self._values = values
         self._bound |= dims
-        self._versions = versions
-        self._changed, self._carried, self._unseen = set(), set(), set()
+        self._versions, self._known_at = versions, known_at
+        self._changed, self._carried, self._unseen = set(), {*self._carries.values()}, set()
         self.step += 1
         for new, old in self._carries.items():
-            self._give(ir[old], self._values[new])
-        self._changed, self._carried = set(), self._changed
+            if old in self._lent:
+                self._give(ir[old], values[new])
+                continue
+            # What is carried has the type of the input, and the sizes of this run.
+            self._given[old] = self._given.get(old, 0) + 1
+            self._providers.pop(old, None)
+            self._data[old] = values[new]
+        self._changed = set()
         return None if steps is None else Run(tuple(steps))
 
     def _requested(self, ir: IR, reach: Reach, program: Program | None, keep_all: bool) -> Request:
@@ -590,27 +601,30 @@ class Store(Sources):
 
     def _bind(self, ir: IR, needed: frozenset[int]) -> dict[str, int]:
         shapes: dict[Node, tuple[int, ...]] = {}
-        others: dict[Node, tuple[int, ...]] = {}
         reach = self._reached(ir)
-        for node in reach.inputs:
-            if node.id in self._lent:
-                continue
-            if node.id not in needed:
-                if node.id in self._data:
-                    others[node] = self._data[node.id].shape
-                continue
-            if node.id in self._providers and node.type.is_symbolic:
-                self._input_value(node)
-            if node.id in self._data:
-                if node.type.is_symbolic:
-                    shapes[node] = self._data[node.id].shape
-            elif node.id not in self._providers:
-                raise InputError(
-                    f"execute: the input %{node.name} was never set; it is {node.type}",
-                    where=str(node.meta.origin or ""),
-                    hint="give it data with set(...), or drop() the outputs that need it",
-                )
-        return bind_dims(ir, needed, shapes, self._set_dims, others, reach.mentions(needed))
+        for node, is_symbolic in reach.own_inputs(self._lent):
+            id = node.id
+            if id in needed and id not in self._data:
+                if id not in self._providers:
+                    raise InputError(
+                        f"execute: the input %{node.name} was never set; it is {node.type}",
+                        where=str(node.meta.origin or ""),
+                        hint="give it data with set(...), or drop() the outputs that need it",
+                    )
+                if is_symbolic:
+                    self._input_value(node)
+            if is_symbolic and id in self._data:
+                shapes[node] = self._data[id].shape
+        given = tuple([(node.id, shape) for node, shape in shapes.items()])
+        key = needed, given, tuple(self._set_dims.items())
+        if key not in reach.sizes:
+            if len(reach.sizes) >= MOST:
+                reach.sizes.clear()
+            own = {node: shape for node, shape in shapes.items() if node.id in needed}
+            others = {node: shape for node, shape in shapes.items() if node.id not in needed}
+            mentioned = reach.mentions(needed)
+            reach.sizes[key] = bind_dims(ir, needed, own, self._set_dims, others, mentioned)
+        return reach.sizes[key]
 
     def _input_value(self, node: Node) -> Array:
         parameter = self._parameter(node.id)

@@ -7,6 +7,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.origin import Origin
+from luminal_lab.viz.live.alive import Live
 from tests.browser.judge import judged
 from tests.browser.pages import opened, softmax
 
@@ -42,5 +43,9 @@ def test_a_recording_says_where_its_compile_stopped(page: Any, tmp_path: Path):
     cx.compile(until="rule exp")
     cx.save(tmp_path / "run.lab")
     run = ll.open(tmp_path / "run.lab")
-    opened(page, run.workbench(), tmp_path)
-    assert page.locator(".ll-remarks").inner_text() == run.compilation.stop.reason
+    live = run.workbench()
+    assert isinstance(live, Live)
+    opened(page, live, tmp_path)
+    stop = run.compilation.stop
+    assert stop is not None
+    assert page.locator(".ll-remarks").inner_text() == stop.reason

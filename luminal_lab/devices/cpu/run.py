@@ -104,7 +104,10 @@ class CPURun(DeviceRun[CPUBound]):
         values, program, bound = self.bound.values, self.program, self.bound
         arena, scratch = program.memory(bound)
         bound.locate(arena, scratch)
-        read = {id(array.base) for array in self.arrays.values()}.union(self.plan.pointers.bases)
+        read: set[int] = set()
+        if program.reuse_outputs:
+            read.update(id(array.base) for array in self.arrays.values())
+            read.update(self.plan.pointers.bases)
         for slots, size in bound.outputs:
             block = program.output(slots, size, read)
             for slot in slots:
