@@ -1,6 +1,5 @@
 """A definition for known sizes of dims."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,7 +8,7 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
 from luminal_lab.kernels.definition.running import factors
 from luminal_lab.kernels.definition.substitution import replaced
-from luminal_lab.kernels.definition.terms import Fold, axis_of, free, read_by, walk
+from luminal_lab.kernels.definition.terms import Fold, Term, axis_of, read_by, walk
 
 
 def specialised(definition: Definition, dims: Mapping[str, int]) -> Definition:
@@ -41,7 +40,7 @@ def specialised(definition: Definition, dims: Mapping[str, int]) -> Definition:
 
 
 def rows_of_products(definition: Definition) -> set[str]:
-    """Return the dims that count the rows of products, where there may be a single row.
+    """Return the dims that count the rows or images of products, where there may be a single one.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> rows_of_products(parse_definition('''kernel m(x: f32[n, k], w: f32[k, 8]) -> (y: f32[n, 8])
@@ -50,20 +49,15 @@ def rows_of_products(definition: Definition) -> set[str]:
     """
     found: set[str] = set()
     for line in definition.lines:
-        axes = zip(line.axes, line.type.shape, strict=True)
-        sizes = {axis.name: size for axis, size in axes if size != 1}
-        rows = {axis.name for axis in line.axes[:-1]}
-        for fold in [term for term in walk(line.term) if isinstance(term, Fold)]:
-            operands = [free(part) for part in factors(fold.body) if read_by(part)]
-            counts = Counter(name for names in operands for name in names)
-            for names in operands if len(operands) > 1 else ():
-                own = [name for name in names if name in sizes and counts[name] == 1]
-                # Of an operand with several axes of its own, as an image has them, one row is many.
-                found.update(_single(sizes[name]) for name in own if {name} == {*own} & rows)
-    return found - {""}
+        folds = [term for term in walk(line.term) if isinstance(term, Fold)]
+        if any(len([*filter(read_by, _operands(fold.body))]) > 1 for fold in folds):
+            rows = [size for size in line.type.shape[:-1] if isinstance(size, Symbol)]
+            found.update(size.name for size in rows if size.low <= 1 == size.multiple_of)
+    return found
 
 
-def _single(size: Dim) -> str:
-    """Return the name of a dim that may be 1; "" for any other size."""
-    may_be = isinstance(size, Symbol) and size.low <= 1 == size.multiple_of
-    return size.name if isinstance(size, Symbol) and may_be else ""
+def _operands(term: Term) -> list[Term]:
+    """Return the factors of a sum's terms, of sums within sums too."""
+    while isinstance(term, Fold):
+        term = term.body
+    return [*factors(term)]

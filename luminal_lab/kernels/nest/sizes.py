@@ -120,12 +120,14 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
 
 
 RUN = 16
-"""The least neighbours that are taken for a group, if there are groups of as many."""
+"""So many neighbours are a row; smaller groups are taken only if there are no others."""
 
 
 def is_along(nest: Nest, term: Term, axis: str) -> bool:
-    """Return whether neighbours along an axis are neighbours in memory, within groups if any."""
+    """Return whether neighbours along an axis lie side by side in memory, in long groups if any."""
     size = group_of(axis, term)
+    if 0 < size < RUN:
+        return False
     if size:
         own = axis_of(f"{axis}.each", size)
         term = replaced(term, {axis: size * Symbol(f"{axis}.group", 0) + own})
