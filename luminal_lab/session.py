@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luminal_lab.advice.finding import Advice
+    from luminal_lab.calling import CompiledFunction
     from luminal_lab.core.dtypes import Array
     from luminal_lab.display import Engine, Theme
     from luminal_lab.io.facts import Subject
@@ -58,10 +59,11 @@ if TYPE_CHECKING:
 
 PUBLIC = tuple(
     """
-    advise arange board carry compilation compile constant delete_inputs derivation dim display
-    downstream drop execute explore eye full function gradients ir keep kernels launches linspace
-    memory_plan name ones parameter parameters rand randint randn reset retrieve save scope search
-    seed set_dim snapshots step swap tensor time to_dot to_pandas trace transfer workbench zeros
+    advise arange as_function board carry compilation compile constant delete_inputs derivation
+    dim display downstream drop execute explore eye full function gradients ir keep kernels
+    launches linspace memory_plan name ones parameter parameters rand randint randn reset retrieve
+    save scope search seed set_dim snapshots step swap tensor time to_dot to_pandas trace transfer
+    workbench zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """A graph's names for users; the rest is for its tensors."""
@@ -209,6 +211,32 @@ class Graph(CompiledStore):
             id = self.append(HostCall(key, type.dtype, type.shape), sources, type)
             self._functions[key] = call
             return Tensor(self, id, type)
+
+    def as_function(self) -> CompiledFunction:
+        """Return the last compile as a function of arrays, for calls that should cost little.
+
+        Its arguments are the inputs that are no parameters; those that are not given have the data
+        of the session. A call keeps no values, and the session does not change.
+
+        >>> import numpy as np
+        >>> x = cx.tensor((1, 4), name="x")
+        >>> y = ll.nn.Linear(4, 2)(x).retrieve()
+        >>> compilation = cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+        >>> cx.as_function()(np.ones((1, 4), np.float32)).shape
+        (1, 2)
+        """
+        from luminal_lab.calling import CompiledFunction  # noqa: PLC0415  # loaded when used
+
+        if self._compiling is None:
+            raise DeviceError(
+                "as_function: nothing was compiled yet",
+                where=str(here() or "") or None,
+                hint="cx.compile(ll.GenericCompiler(), ll.CPUCompiler())",
+            )
+        self._asked("as_function")
+        compilation = self.program()
+        assert compilation is not None
+        return CompiledFunction(self, compilation)
 
     # -- gradients ---------------------------------------------------------------------------------
 

@@ -35,18 +35,22 @@ class Storage:
 
     def values(self, environment: Environment, wanted: Iterable[int]) -> dict[int, Array]:
         """Return the values of the stored nodes that the wanted ones depend on."""
-        if not self.stored:
-            return {}
-        targets = frozenset(wanted)
-        if targets not in self._needed:
-            self._needed[targets] = self.stored & live(self.ir, targets)
-        needed = self._needed[targets]
+        needed = self.needed(wanted)
         old = [id for id in needed if not self._is_present(id, environment)]
         if old:
             plain = environment._replace(probes={})
             for id, value in interpret(self.ir, plain, wanted=old).items():
                 self.kept[id] = Kept(value, self._versions(id, environment))
         return {id: self.kept[id].value for id in needed}
+
+    def needed(self, wanted: Iterable[int]) -> set[int]:
+        """Return the stored nodes that the wanted ones depend on."""
+        if not self.stored:
+            return set()
+        targets = frozenset(wanted)
+        if targets not in self._needed:
+            self._needed[targets] = self.stored & live(self.ir, targets)
+        return self._needed[targets]
 
     def _versions(self, id: int, environment: Environment) -> tuple[int | None, ...]:
         return tuple(environment.versions.get(source) for source in self.ir[id].sources)

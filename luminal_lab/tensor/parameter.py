@@ -157,6 +157,7 @@ class Parameter:
         with held():
             self._value, self._blocks, self._provider = array, blocks, provider
             self.version += 1
+            Parameter.changes += 1
 
     def read_as(self, type: TensorType) -> Array:
         """Return the value for an input of a type: numbers, or the raw array of blocks.

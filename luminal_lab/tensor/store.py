@@ -626,6 +626,21 @@ class Store(Sources):
             reach.sizes[key] = bind_dims(ir, needed, own, self._set_dims, others, mentioned)
         return reach.sizes[key]
 
+    def is_lent(self, id: int) -> bool:
+        """Return whether an input is a parameter."""
+        return id in self._lent
+
+    def value_of(self, node: Node) -> Array | None:
+        """Return the data of an input, from its provider if need be; None if there is none."""
+        id = node.id
+        is_there = id in self._lent or id in self._data or id in self._providers
+        return self._input_value(node) if is_there else None
+
+    @property
+    def set_sizes(self) -> Mapping[str, int]:
+        """The sizes of dims that were set by hand."""
+        return self._set_dims
+
     def _input_value(self, node: Node) -> Array:
         parameter = self._parameter(node.id)
         if parameter is not None:

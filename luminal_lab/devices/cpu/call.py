@@ -47,9 +47,13 @@ class CPUCall:
     """
 
     def __init__(
-        self, program: CPUProgram, results: Sequence[int], dims: Mapping[str, int] | None = None
+        self,
+        program: CPUProgram,
+        results: Sequence[int],
+        dims: Mapping[str, int] | None = None,
+        known: Sequence[int] = (),
     ) -> None:
-        self._program, self._plan = program, program.plan(results, dims=dims)
+        self._program, self._plan = program, program.plan(results, known, dims=dims)
         self._bound = bound = self._plan.bound(dims or {})
         works = self._plan.works
         beside = [works[span.first].node for span in bound.spans if not span.is_launched]
@@ -61,8 +65,10 @@ class CPUCall:
                 hint="cx.execute() runs it",
             )
         ir, slot_of = program.ir, program.list.slot_of
-        self.inputs: list[Node] = [*ir.inputs]
-        """The inputs, in the order of their addresses."""
+        read = {slot for _, slot in self._plan.inputs} | {value.slot for value in self._plan.passed}
+        own = [node for node in ir.inputs if slot_of[node.id] in read]
+        self.inputs: list[Node] = [*own, *(ir[id] for id in known)]
+        """What it reads, in the order of the addresses: inputs, and then what is known already."""
         self.results = [Place(slot_of[id], *bound.shape_of(ir[id].type)) for id in results]
         """The results, in the order of theirs."""
         self._given = [Place(slot_of[node.id], *bound.shape_of(node.type)) for node in self.inputs]
