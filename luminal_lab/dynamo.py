@@ -360,9 +360,8 @@ class SizedRun:
             if isinstance(argument, torch.Tensor):
                 tensor = self._values[name] = self._input(name, argument)
                 # For whoever looks at the session: weights are there for as long as their module.
-                cx.give(
-                    tensor.node, partial(_array_of_argument, torch, weakref.ref(argument), name)
-                )
+                there = weakref.ref(argument)
+                cx.give(tensor.node, partial(_array_of_argument, torch, there, tensor.node.name))
                 self._inputs.append((at, tensor))
         for name, value in captured.constants.items():
             self._values[name] = self._input(name, value).borrow(array_of(torch, value))

@@ -267,6 +267,8 @@ PUBLIC: dict[str, list[Way] | str] = {
         "cdist column_stack dstack fft full_like hstack isin linalg maximum meshgrid minimum",
         "ones_like rand_like randn_like tril triu vstack zeros_like",
     ),
+    "load": "no kernels come in by it; tests/language has its folders",
+    "Embedder": "the same",
     "from_onnx": "no kernels come in by it; tests/importing/test_onnx_hostile.py has its files",
     "from_torch": "no kernels come in by it; tests/importing/test_torch_export.py has its own file",
     "counterexample": "its graphs are those of a rule",

@@ -152,6 +152,7 @@ OTHERS = {
     "devices/build/toolchain.py build": "the same",
     "devices/cpu/assembly.py _by_compiler": "the same",
     "devices/gpu/sass.py _disassembled": "machine code, in a temporary folder",
+    "nn/gguf_writing.py write_gguf": "a draft, as above",
     "search/worker.py measuring": "a lock, which holds nothing",
     "trust.py _written": "a draft, as above, which no other user can read",
     "viz/live/dropped.py Dropped.add": "the pieces of a file, in a temporary folder",

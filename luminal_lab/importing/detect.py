@@ -76,7 +76,7 @@ WAYS: Final = {
     FileKind.ONNX: "ll.from_onnx({path!r})",
     FileKind.EXPORTED: "ll.from_torch({path!r}, trust=True), if you know who wrote it",
     **dict.fromkeys(
-        [FileKind.SAFETENSORS, FileKind.INDEX, FileKind.FOLDER],
+        [FileKind.SAFETENSORS, FileKind.INDEX, FileKind.FOLDER, FileKind.GGUF],
         "module.load({path!r}) gives these values to a module; luminal-lab open shows them",
     ),
 }

@@ -138,8 +138,8 @@ def _quiet() -> Generator[None]:
 
 def _loaded(torch: Torch, path: Path, trust: bool) -> Torch:
     """Return the program in a file, if it may be unpickled."""
-    unless_kind(path, FileKind.EXPORTED, "from_torch", ModelError)
     supported(path, "from_torch")
+    unless_kind(path, FileKind.EXPORTED, "from_torch", ModelError)
     try:
         with path.open("rb") as file:
             data = admit_exported(file, path.name, trust=trust)

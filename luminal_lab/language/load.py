@@ -37,6 +37,7 @@ from luminal_lab.writing import as_path
 OTHER_DOORS: Final = {
     FileKind.RECORDING: "ll.open opens it",
     FileKind.EXPORTED: "ll.from_torch makes a module of it",
+    FileKind.GGUF: "docs/nn.md shows how from_gguf and load_decoder make a module of it",
 }
 """What opens files that hold no model of language."""
 NO_LIMIT: Final = 1 << 20

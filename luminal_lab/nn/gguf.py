@@ -26,7 +26,7 @@ from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import InputError, nearest
 from luminal_lab.nn.weights import Loaded, Named, identity, load_values, unchanged
-from luminal_lab.reading import shown
+from luminal_lab.reading import plain_size, shown
 from luminal_lab.tensor.blocks import FORMS, BlockForm, Blocks
 
 MAGIC: Final = b"GGUF"
@@ -70,6 +70,7 @@ def is_gguf(path: Path) -> bool:
     False
     """
     try:
+        plain_size(path)  # what is no plain file may be waited for without an end
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:

@@ -170,7 +170,7 @@ def test_what_it_is_given_must_fit():
 
 
 def test_kernels_for_a_cpu_have_no_emulator():
-    (kernel,) = kernels(product, ll.CPUCompiler())
+    kernel, *_ = kernels(product, ll.CPUCompiler())
     error = error_of(kernel.emulate, DeviceError)
     assert str(error) == (
         "kernel matmul: it is C, for a CPU, and the emulator is for kernels of GPUs\n"
