@@ -273,8 +273,9 @@ class Lazy:
         key = value.__class__, str(value) if value == 0 else value, dtype, shape
         known = graph.known.get(key)
         if known is None:
-            op = constant_of(value, dtype, shape)
-            known = graph.known[key] = op, graph.the(TensorType(dtype, shape))
+            own, sizes = as_dtype(dtype), graph.as_shape(shape)
+            op = constant_of(value, own, sizes)
+            known = graph.known[key] = op, graph.the(TensorType(own, sizes))
         op, type = known
         return self.__class__(graph, graph.append(op, (), type), type)
 

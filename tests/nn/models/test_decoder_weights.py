@@ -1,7 +1,6 @@
 """Weights of decoders by the names of files: what is missing or left over, and what is kept."""
 
 import importlib
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -163,7 +162,6 @@ def test_learned_positions_have_an_end():
     assert error.message == "decoder: 17 tokens are given, and the context is 16"
 
 
-@pytest.mark.skipif(find_spec("luminal_lab.tensor.blocks") is None, reason="no blocks here yet")
 def test_blocks_of_few_bits_stay_as_they_are():
     blocks = importlib.import_module("luminal_lab.tensor.blocks").Blocks
     sizes = {"hidden_size": 32, "intermediate_size": 64}
