@@ -4,7 +4,7 @@ import type { Run } from "./model";
 import { lineOf, query, search, type Query, type Span } from "./query";
 import type { Place, Store } from "./store";
 import type { Selected } from "./selected";
-import { count } from "./units";
+import { count, whole } from "./units";
 
 /** What a hit is, as it says itself. */
 export type HitKind = "node" | "scope" | "op" | "pass" | "rule" | "kernel" | "line";
@@ -55,13 +55,13 @@ export function find({ run, place }: Store, typed: string, hasBefore = false): F
 /** All that is no node and matches by its name, or by what is told of it. */
 function* things(run: Run, { stage }: Place, lines: ArrayLike<number>, asked: Query): Iterable<Hit> {
   const { kernels, rules, launches } = run.facts;
-  const hit = (kind: Hit["kind"], text: string, more: string, what: Selected | null, told = "", to: number | null = null): Hit | null => {
+  const hit = (kind: Hit["kind"], text: string, more: () => string, what: Selected | null, told = "", to: number | null = null): Hit | null => {
     const spans = asked.spansIn(text), moreSpans = spans || !told ? null : asked.spansIn(told);
-    const all = [told, more].filter(Boolean).join("; ");
-    return spans || moreSpans ? { kind, text, spans: spans ?? [], more: all, moreSpans: moreSpans ?? [], what, stage: to } : null;
+    if (!spans && !moreSpans) return null;
+    return { kind, text, spans: spans ?? [], more: [told, more()].filter(Boolean).join("; "), moreSpans: moreSpans ?? [], what, stage: to };
   };
   const found: (Hit | null)[] = [];
-  for (const { path, nodes } of run.viewOf(stage).boxes) found.push(hit("scope", path, count(nodes, "node"), { kind: "scope", stage, path }));
+  for (const { path, nodes } of run.viewOf(stage).boxes) found.push(hit("scope", path, () => count(nodes, "node"), { kind: "scope", stage, path }));
   const ops = new Map<string, number[]>();
   for (let at = 0; at < lines.length; at++) {
     const op = run.op(lines[at]!), known = ops.get(op);
@@ -69,20 +69,20 @@ function* things(run: Run, { stage }: Place, lines: ArrayLike<number>, asked: Qu
     else ops.set(op, [lines[at]!]);
   }
   for (const [op, rows] of ops)
-    if (asked.spansIn(op)) found.push(hit("op", op, count(rows.length, "node"), { kind: "node", stage, ids: rows.map((row) => run.id[row]!) }));
+    if (asked.spansIn(op)) found.push(hit("op", op, () => count(rows.length, "node"), { kind: "node", stage, ids: rows.map((row) => run.id[row]!) }));
   run.stages.forEach(({ title, before, after, effect }, at) => {
-    if (at) found.push(hit("pass", title, `pass ${at}: ${effect ? `${before.toLocaleString("en")} → ${count(after, "node")}` : "no change"}`, null, "", at));
+    if (at) found.push(hit("pass", title, () => `pass ${at}: ${effect ? `${whole(before)} → ${count(after, "node")}` : "no change"}`, null, "", at));
   });
   for (const rule of new Set([...Object.keys(rules), ...run.stages.flatMap(({ counts }) => Object.keys(counts))])) {
     const fired = run.stages.flatMap(({ counts }, at) => (Object.hasOwn(counts, rule) ? [at] : []));
     const times = fired.reduce((sum, at) => sum + run.stages[at]!.counts[rule]!, 0), text = rules[rule]?.text;
     const to = fired.includes(stage) || !fired.length ? null : fired[0]!;
-    found.push(hit("rule", rule, times ? `fired ×${times.toLocaleString("en")}` : "has not fired", { kind: "rule", rule }, text, to));
+    found.push(hit("rule", rule, () => (times ? `fired ×${whole(times)}` : "has not fired"), { kind: "rule", rule }, text, to));
   }
   kernels.forEach(({ name, reason }, kernel) => {
-    const runs = launches.filter((launch) => launch.kernel === kernel).length;
-    found.push(hit("kernel", name, count(runs, "launch", "launches"), { kind: "kernel", kernel }, reason));
+    const runs = (): number => launches.filter((launch) => launch.kernel === kernel).length;
+    found.push(hit("kernel", name, () => count(runs(), "launch", "launches"), { kind: "kernel", kernel }, reason));
   });
-  run.origins.forEach((_, origin) => found.push(hit("line", lineOf(run, origin), "", { kind: "line", origin })));
+  run.origins.forEach((_, origin) => found.push(hit("line", lineOf(run, origin), () => "", { kind: "line", origin })));
   for (const one of found) if (one) yield one;
 }
