@@ -60,9 +60,14 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   const steps = given instanceof Store ? stepsOf(story, given) : [];
   alone(root);
   // What had the focus may be gone after what it did: the keys stay here all the same.
+  const page = at.ownerDocument;
+  let staying: ReturnType<typeof setTimeout> | undefined;
   const stay = (event: Event): void => {
-    if ((event as KeyboardEvent).key !== "Tab") setTimeout(() => document.activeElement === document.body && host.focus({ preventScroll: true }));
+    if ((event as KeyboardEvent).key === "Tab") return;
+    clearTimeout(staying);
+    staying = setTimeout(() => page.activeElement === page.body && host.focus({ preventScroll: true }));
   };
+  stops.push(() => clearTimeout(staying));
   for (const event of ["keydown", "click"]) root.addEventListener(event, stay, true);
   // JupyterLab leaves the focus here when somebody clicks at another cell's side.
   const left = ({ target }: Event): void => {

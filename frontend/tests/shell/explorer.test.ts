@@ -192,3 +192,23 @@ test("where there is little room the rest of the tools stands behind a button, w
   expect(bar.classList.contains("ll-unfolded")).toBe(true);
   expect(document.activeElement).toBe(colours());
 });
+
+test("the keys stay where the focus is lost, and a shell that is gone takes no focus", async () => {
+  const element = root.parentElement!;
+  element.replaceChildren();
+  const drawn = shell(element, store, { what: "explorer", theme: "light", live: withoutKernel() });
+  const host = element.querySelector<HTMLElement>(".ll-host")!;
+  const focus = vi.spyOn(host, "focus");
+  const pressed = async () => {
+    host.blur();
+    press("ArrowDown", host);
+    await new Promise((done) => setTimeout(done, 1));
+  };
+  await pressed();
+  expect(document.activeElement).toBe(host);
+  expect(focus).toHaveBeenCalledTimes(1);
+  const later = pressed();
+  drawn.dispose();
+  await later;
+  expect(focus).toHaveBeenCalledTimes(1);
+});
