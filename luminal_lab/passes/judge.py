@@ -290,7 +290,9 @@ class _Reading:
             result = np.where(is_kept, np.clip(result, -most, most), result)
         if self.freedom.signs or isinstance(op, (SumReduce, MaxReduce)):
             # No op fixes which zero a sum begins with, or which of two zeros is the largest.
-            result = np.where(result == 0, np.copysign(result, self._signs(op, result, given)), result)
+            result = np.where(
+                result == 0, np.copysign(result, self._signs(op, result, given)), result
+            )
         result = np.asarray(result).astype(value.dtype, copy=False).reshape(value.shape)
         if terms is not None:
             self.terms[id(result)] = _Terms(result, *terms)
