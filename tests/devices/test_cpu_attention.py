@@ -85,7 +85,9 @@ def test_it_is_one_kernel_that_gives_what_the_interpreter_gives(case):
     wanted, _ = attended(shapes, dims, compiled=False, **options)
     found, cx = attended(shapes, dims, compiled=True, **options)
     kernel, *single = cx.kernels
-    assert [one.name for one in single] == [f"{kernel.name}_n1"] * ("n" in shapes[0])
+    few = [f"{kernel.name}_n1", f"{kernel.name}_n_to_16"]
+    assert {one.name for one in single} <= {*few}
+    assert (few[0] in [one.name for one in single]) == ("n" in shapes[0])
     for one in cx.kernels:
         assert "where (m, l, acc) = fold" in str(one.definition)
         assert not any(local.name == "s" for local in one.locals), "the scores are in memory"
@@ -124,8 +126,8 @@ def test_models_decode_with_a_cache(name):
         if compiled:
             cx.compile(ll.GenericCompiler(), CPUCompiler(threads=2))
             shown = "\n".join(str(one.definition) for one in cx.kernels)
-            # One kernel for any number of rows, and one for a single row.
-            assert shown.count("where (m, l, acc) = fold") == 2, shown
+            # One kernel for any number of rows, one for a single row, and one for a few.
+            assert shown.count("where (m, l, acc) = fold") == 3, shown
         past, found = 0, []
         for count in (70, 1, 1, 15, 1):
             cx.set_dim("past", past)

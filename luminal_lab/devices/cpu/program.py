@@ -117,7 +117,8 @@ class CPUProgram(CPUSource):
         """Return the user's lines that a function of a kernel is made from."""
         origins = [
             work.node.meta.origin
-            for work, number in (*self.numbers(is_exact=False), *self.numbers(is_exact=True))
+            for sizes in (None, *range(len(self.list.sizes)))
+            for work, number in self.numbers(sizes)
             if function in [phase.function for phase in self.list.uses[number].kernel.phases]
         ]
         return "\n".join(dict.fromkeys(str(origin) for origin in origins if origin is not None))

@@ -68,8 +68,8 @@ class RunRequest(NamedTuple):
     wanted: frozenset[int]
     known: frozenset[int]
     probed: frozenset[int] = frozenset()
-    is_exact: bool = False
-    """Whether it uses the kernels for the sizes given to compile."""
+    sizes: int | None = None
+    """The sizes whose kernels it uses, by their number in the worklist."""
 
 
 class ResultSlot(NamedTuple):
@@ -135,7 +135,7 @@ class RunPlan(Generic[BoundT]):
         ids = {node.id for node in nodes}
         self.nodes = nodes
         self.works = [item for item in work.works if item.node.id in ids]
-        self.locals = [w.exact_locals if self._exact(w) else w.locals for w in self.works]
+        self.locals = [work.way(asked.sizes).locals for work in self.works]
         written = {slot for work in self.works for slot in work.makes}
         read = {slot for work in self.works for slot in work.reads}
         self.inputs = [
@@ -157,9 +157,6 @@ class RunPlan(Generic[BoundT]):
         self._memory = Remembered[tuple[int, ...], BoundPlan](MOST_SIZES)
         self._checked = Remembered[tuple[int, tuple[int, ...]], bool](MOST_CHECKED)
 
-    def _exact(self, work: NodeWork) -> bool:
-        return self.asked.is_exact and work.exact is not None
-
     def kernel_of(self, work: NodeWork) -> Kernel | None:
         """Return the kernel that does some work in this kind of run."""
         number = self.number_of(work)
@@ -167,7 +164,7 @@ class RunPlan(Generic[BoundT]):
 
     def number_of(self, work: NodeWork) -> int | None:
         """Return the number of the launch that does some work in this kind of run."""
-        return work.exact if self._exact(work) else work.use
+        return work.way(self.asked.sizes).use
 
     @cached_property
     def probed(self) -> frozenset[int]:

@@ -63,12 +63,10 @@ class DeviceProgram(ABC, Generic[PlanT]):
             options.get("recall"),
             options.get("programs", {}),
         )
-        self.sizes = self.list.sizes
-        """The sizes of dims for which there are kernels beside the general ones."""
         self.reuse_outputs = options.get("reuse_outputs", False)
-        self.ran_exact = False
-        """Whether the last run used the kernels for the sizes given to compile."""
-        self._launches: dict[bool, tuple[Launch, ...]] = {}
+        self.ran_sizes: int | None = None
+        """The sizes whose kernels the last run used, by their number; None for the general ones."""
+        self._launches: dict[int | None, tuple[Launch, ...]] = {}
         self._plans = Remembered[RunRequest, PlanT](MOST_PLANS)
         self._outputs: dict[tuple[int, ...], list[MemoryBlock]] = {}
         self._lock, self._process = threading.Lock(), os.getpid()
@@ -99,16 +97,16 @@ class DeviceProgram(ABC, Generic[PlanT]):
 
         Launches for sizes of dims only appear after a run with these sizes.
         """
-        if self.ran_exact not in self._launches:
-            self._launches[self.ran_exact] = tuple(
-                self.launch_of(work, number) for work, number in self.numbers(self.ran_exact)
+        if self.ran_sizes not in self._launches:
+            self._launches[self.ran_sizes] = tuple(
+                self.launch_of(work, number) for work, number in self.numbers(self.ran_sizes)
             )
-        return self._launches[self.ran_exact]
+        return self._launches[self.ran_sizes]
 
-    def numbers(self, is_exact: bool) -> Iterator[tuple[NodeWork, int]]:
-        """Yield what is launched, and which launch of the source does it in a kind of run."""
+    def numbers(self, sizes: int | None) -> Iterator[tuple[NodeWork, int]]:
+        """Yield what is launched for some sizes, and which launch of the source does it."""
         for work in self.list.works:
-            number = work.exact if is_exact and work.exact is not None else work.use
+            number = work.way(sizes).use
             if number is not None:
                 yield work, number
 
@@ -144,7 +142,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, environment.probes, environment.dims)
         with held(), self.turn():
-            self.ran_exact = plan.asked.is_exact
+            self.ran_sizes = plan.asked.sizes
             values = self.started(plan, RunData(environment, known)).run(trace)
         if known:
             values |= {id: known[id] for id in wanted if id in known}
@@ -164,10 +162,8 @@ class DeviceProgram(ABC, Generic[PlanT]):
         dims: Mapping[str, int] | None = None,
     ) -> PlanT:
         """Return the plan for the wanted and the known values of a run."""
-        exact = bool(self.sizes) and all(
-            (dims or {}).get(name) == size for name, size in self.sizes.items()
-        )
-        asked = RunRequest(frozenset(wanted), frozenset(known), frozenset(probed), exact)
+        sizes = self.list.sizes_of(dims or {})
+        asked = RunRequest(frozenset(wanted), frozenset(known), frozenset(probed), sizes)
         return self._plans.get(asked) or self._plans.keep(asked, self.planned(asked))
 
     # -- memory ------------------------------------------------------------------------------------

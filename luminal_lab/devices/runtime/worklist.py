@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core import ops
-from luminal_lab.core.dims import Dim
+from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.errors import DefinitionError, ScheduleError
@@ -34,6 +34,8 @@ from luminal_lab.kernels.user.kernel import user_kernel
 from luminal_lab.machines.machine import Machine
 from luminal_lab.progress import progress
 
+FEW_ROWS = 16
+"""The most rows for which a product has kernels of its own: there its weights are read once."""
 PASSING = (
     *(ops.After, ops.Contiguous, ops.CustomGradient, ops.GraphBreak, ops.Reshape),
     ops.StopGradient,
@@ -55,20 +57,35 @@ class Slot(NamedTuple):
     bytes: Dim
 
 
+class Way(NamedTuple):
+    """A kernel that computes a node: the number of its launch in the source, and its locals."""
+
+    use: int | None
+    """None if NumPy does it."""
+    locals: tuple[int, ...]
+
+
 class NodeWork(NamedTuple):
     """What computes one node."""
 
     node: Node
-    use: int | None
-    """The number of the launch in the source; None if NumPy does it."""
-    exact: int | None
-    """The launch for sizes of dims that were given to compile."""
+    general: Way
+    """The way for any sizes."""
+    special: Mapping[int, Way]
+    """The ways for some sizes, by their number in `Worklist.sizes`."""
     reads: tuple[int, ...]
-    locals: tuple[int, ...]
     makes: tuple[int, ...]
     over: tuple[tuple[int, int], ...]
     """Pairs of what it makes and what it reads, where the result may overwrite the input."""
-    exact_locals: tuple[int, ...] = ()
+
+    @property
+    def use(self) -> int | None:
+        """The number of the launch for any sizes."""
+        return self.general.use
+
+    def way(self, sizes: int | None) -> Way:
+        """Return the way for sizes by their number, None for any."""
+        return self.general if sizes is None else self.special.get(sizes, self.general)
 
 
 @dataclass(frozen=True)
@@ -76,7 +93,7 @@ class Unit:
     """What is known about one body: its kernels, and what its result may share memory with."""
 
     kernel: Kernel | None
-    exact: Kernel | None = None
+    special: Mapping[int, Kernel] = field(default_factory=dict[int, Kernel])
     same_as: int | None = None
     over: tuple[int, ...] = ()
 
@@ -96,8 +113,8 @@ class KernelMaker:
     user: Callable[[ops.UserKernel, str], Kernel]
     compared: Callable[[Kernel, set[str]], Kernel]
     """Returns a kernel that rounds 16-bit floats after each op in results with these names."""
-    has_single_rows: bool = False
-    """Whether products have kernels for a single row, too, wherever there may be one."""
+    has_few_rows: bool = False
+    """Whether products have kernels for a single row and for a few, too, where that may be."""
 
 
 def c_maker(machine: Machine) -> KernelMaker:
@@ -106,7 +123,9 @@ def c_maker(machine: Machine) -> KernelMaker:
     def kernel(definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
         return make_kernel(definition, name, machine, schedule)
 
-    return KernelMaker("cpu", "c", kernel, moving_kernel, user_kernel, with_compared, True)
+    return KernelMaker(
+        "cpu", "c", kernel, moving_kernel, user_kernel, with_compared, has_few_rows=True
+    )
 
 
 class Worklist:
@@ -130,8 +149,11 @@ class Worklist:
         self.is_asked = bool(sizes)
         self.definitions: dict[IR, Definition] = {}
         """What the bodies of calls compute."""
-        self.sizes = sizes or (self._single_rows() if self.maker.has_single_rows else {})
-        """The sizes of dims for which there are kernels beside the general ones."""
+        self.sizes: list[Mapping[str, Dim]] = [sizes] if sizes else []
+        """The sizes of dims for which there are kernels beside the general ones: numbers, or
+        symbols with narrower bounds."""
+        if not sizes and self.maker.has_few_rows:
+            self.sizes = self._few_rows()
         self.dims = sorted(ir.symbols)
         self.kernels: dict[str, Kernel] = {}
         """The distinct kernels, by name."""
@@ -143,13 +165,13 @@ class Worklist:
         self._by_text: dict[object, Kernel] = {}
         self._units: dict[IR, Unit] = {}
         self._results: dict[Key, int] = {}
-        exact: list[tuple[int, Use]] = []
+        special: list[tuple[int, int, Use]] = []
         with progress("kernels", len(ir), "node") as bar:
             for node in ir:
                 body = node.op.body_of()
                 if body is not None:
                     bar.now(body.name)
-                self._add(node, exact)
+                self._add(node, special)
                 bar.step()
         for name, schedule in self.schedules.items():
             fault = f"{self.maker.name}: there is a schedule for {name!r}, but no such kernel"
@@ -157,12 +179,21 @@ class Worklist:
             ScheduleError.unless_known(name, self.kernels, fault, hint)
             if self.kernels[name].make is None:
                 self.kernels[name].rescheduled(schedule)  # which says why it has none
-        self._round_what_is_compared(exact)
-        for at, use in exact:  # after the general ones, which are numbered like the nodes
-            self.works[at] = self.works[at]._replace(exact=len(self.uses))
+        self._round_what_is_compared(special)
+        for at, number, use in special:  # after the general ones, which are numbered like the nodes
+            ways = self.works[at].special
+            ways = {**ways, number: ways[number]._replace(use=len(self.uses))}
+            self.works[at] = self.works[at]._replace(special=ways)
             self.uses.append(use)
 
-    def _add(self, node: Node, exact: list[tuple[int, Use]]) -> None:
+    def sizes_of(self, dims: Mapping[str, int]) -> int | None:
+        """Return the number of the first sizes that dims have, or None."""
+        for number, sizes in enumerate(self.sizes):
+            if all(_is_of(dims.get(name), size) for name, size in sizes.items()):
+                return number
+        return None
+
+    def _add(self, node: Node, special: list[tuple[int, int, Use]]) -> None:
         op = node.op
         if isinstance(op, ops.Pick):
             self.slot_of[node.id] = self._results[node.sources[0], op.index]
@@ -187,28 +218,30 @@ class Worklist:
         self.slot_of[node.id] = makes[0]
         over = tuple((makes[0], reads[index]) for index in unit.over)
         own, use = self._use(node, unit.kernel, reads, makes)
-        number = None if use is None else len(self.uses)
-        self.works.append(NodeWork(node, number, None, reads, own, tuple(makes), over))
+        general, ways = Way(None if use is None else len(self.uses), own), dict[int, Way]()
         if use is not None:
             self.uses.append(use)
-        if unit.exact is not None:
-            more, other = self._use(node, unit.exact, reads, makes)
-            assert other is not None
-            self.works[-1] = self.works[-1]._replace(exact_locals=more)
-            exact.append((len(self.works) - 1, other))
+        for sizes, kernel in unit.special.items():
+            own, use = self._use(node, kernel, reads, makes)
+            assert use is not None
+            ways[sizes] = Way(None, own)
+            special.append((len(self.works), sizes, use))
+        self.works.append(NodeWork(node, general, ways, reads, tuple(makes), over))
 
-    def _round_what_is_compared(self, exact: list[tuple[int, Use]]) -> None:
+    def _round_what_is_compared(self, special: list[tuple[int, int, Use]]) -> None:
         """Round 16-bit floats after each op where other kernels compare them, as those kernels do.
 
         One may read a value that the other, as it costs little, computes anew.
         """
-        others = {at: index for index, (at, _) in enumerate(exact)}
+        others: dict[int, list[Use]] = {}
+        for at, _, use in special:
+            others.setdefault(at, []).append(use)
         compared: set[int] = set()
         results: dict[str, set[str]] = {}
         for at in reversed(range(len(self.works))):
             work = self.works[at]
             uses = [] if work.use is None else [self.uses[work.use]]
-            uses += [exact[others[at]][1]] if at in others else []
+            uses += others.get(at, [])
             for kernel in (use.kernel for use in uses):
                 if kernel.nest is None or kernel.definition is None:
                     continue
@@ -223,8 +256,8 @@ class Worklist:
                 self.kernels[name] = self.maker.compared(self.kernels[name], mine)
         for index, use in enumerate(self.uses):
             self.uses[index] = use._replace(kernel=self.kernels[use.kernel.name])
-        for index, (at, use) in enumerate(exact):
-            exact[index] = at, use._replace(kernel=self.kernels[use.kernel.name])
+        for index, (at, sizes, use) in enumerate(special):
+            special[index] = at, sizes, use._replace(kernel=self.kernels[use.kernel.name])
 
     def _use(
         self, node: Node, kernel: Kernel | None, reads: tuple[int, ...], makes: list[int]
@@ -255,14 +288,25 @@ class Worklist:
 
     # -- kernels -----------------------------------------------------------------------------------
 
-    def _single_rows(self) -> dict[str, int]:
-        """Return 1 for each dim that counts the rows of a product, as those of a decoder's step."""
+    def _few_rows(self) -> list[Mapping[str, Dim]]:
+        """Return sizes of the dims that count the rows of products: all 1, or one of them few.
+
+        A decoder's step has a single row, and a short text has few.
+        """
         bodies = {node.op.body for node in self.ir if isinstance(node.op, ops.Call)}
-        rows: set[str] = set()
+        rows: dict[str, Symbol] = {}
         for body in bodies if self.ir.symbols else ():
             with suppress(DefinitionError):
                 rows |= rows_of_products(self._defined(body))
-        return dict.fromkeys(sorted(rows), 1)
+        if not rows:
+            return []
+        single = dict.fromkeys(sorted(rows), 1)
+        few = [
+            Symbol(name, symbol.low, FEW_ROWS)
+            for name, symbol in sorted(rows.items())
+            if not (isinstance(symbol.high, int) and symbol.high <= FEW_ROWS)
+        ]
+        return [single, *({**single, symbol.name: symbol} for symbol in few)]
 
     def _defined(self, body: IR) -> Definition:
         """Return what a body computes."""
@@ -304,17 +348,29 @@ class Worklist:
         same = same_bytes(definition)
         if same is not None:
             return Unit(None, same_as=same)
-        kernel, exact = self._kernel(definition), None
-        sizes = "".join(f"_{n}{size}" for n, size in self.sizes.items() if n in definition.dims)
-        if sizes and (self.is_asked or rows_of_products(definition)):
-            exact = self._kernel(specialised(definition, self.sizes), kernel.name + sizes)
+        kernel, special = self._kernel(definition), dict[int, Kernel]()
         over = overwritable(definition, kernel.nest)
-        if exact is not None and exact.definition is not None:
-            also = overwritable(exact.definition, exact.nest)
-            over = tuple(index for index in over if index in also)
-        return Unit(kernel, exact, over=over)
+        is_special = self.sizes and (self.is_asked or rows_of_products(definition))
+        for number, sizes in enumerate(self.sizes if is_special else ()):
+            own = {name: size for name, size in sizes.items() if name in definition.dims}
+            if not own:
+                continue
+            name = kernel.name + "".join(map(_suffix, own, own.values()))
+            is_free = any(isinstance(size, Symbol) for size in own.values())
+            general = kernel if is_free else None
+            other = self._kernel(specialised(definition, own), name, general)
+            if other is kernel:
+                continue
+            special[number] = other
+            if other.definition is not None:
+                also = overwritable(other.definition, other.nest)
+                over = tuple(index for index in over if index in also)
+        return Unit(kernel, special, over=over)
 
-    def _kernel(self, definition: Definition, plain: str | None = None) -> Kernel:
+    def _kernel(
+        self, definition: Definition, plain: str | None = None, general: Kernel | None = None
+    ) -> Kernel:
+        """Return what computes a definition: the general kernel, if it takes the same choices."""
         text = nameless(definition)
         if text not in self._by_text:
             name = self._name(plain or definition.name)
@@ -323,6 +379,9 @@ class Worklist:
             if schedule is None and self.recall is not None:
                 schedule = self.recall(definition)
             kernel = self.maker.kernel(definition, name, schedule)
+            is_usual = schedule is None and general is not None
+            if is_usual and kernel.choices.values == general.choices.values:
+                return general
             self._by_text[text] = self.kernels[name] = kernel
         return self._by_text[text]
 
@@ -340,6 +399,18 @@ class Worklist:
         """The C names of functions of kernels by the names that they bring with them."""
         bodies = [node.op.body_of() for node in self.ir]
         return {function_name(body.name) for body in bodies if body is not None}
+
+
+def _is_of(size: int | None, wanted: Dim) -> bool:
+    """Return whether the size of a dim is a number, or within the bounds of a symbol."""
+    if not isinstance(wanted, Symbol):
+        return size == wanted
+    return size is not None and isinstance(wanted.high, int) and wanted.low <= size <= wanted.high
+
+
+def _suffix(name: str, size: Dim) -> str:
+    """Return what the name of a kernel for some sizes ends with."""
+    return f"_{name}_to_{size.high}" if isinstance(size, Symbol) else f"_{name}{size}"
 
 
 def needed(ir: IR, wanted: Iterable[int], known: Iterable[int]) -> Iterator[Node]:

@@ -11,8 +11,8 @@ from luminal_lab.kernels.definition.substitution import replaced
 from luminal_lab.kernels.definition.terms import Fold, Term, axis_of, read_by, walk
 
 
-def specialised(definition: Definition, dims: Mapping[str, int]) -> Definition:
-    """Return a definition in which some dims are numbers.
+def specialised(definition: Definition, dims: Mapping[str, Dim]) -> Definition:
+    """Return a definition in which some dims are numbers, or have narrower bounds.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> print(specialised(parse_definition('''kernel dot(x: f32[n, 4]) -> (y: f32[n])
@@ -39,20 +39,20 @@ def specialised(definition: Definition, dims: Mapping[str, int]) -> Definition:
     )
 
 
-def rows_of_products(definition: Definition) -> set[str]:
+def rows_of_products(definition: Definition) -> dict[str, Symbol]:
     """Return the dims that count the rows or images of products, where there may be a single one.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> rows_of_products(parse_definition('''kernel m(x: f32[n, k], w: f32[k, 8]) -> (y: f32[n, 8])
     ...   y[i < n, j < 8] = sum l < k: x[i, l] * w[l, j]'''))
-    {'n'}
+    {'n': n}
     """
-    found: set[str] = set()
+    found: dict[str, Symbol] = {}
     for line in definition.lines:
         folds = [term for term in walk(line.term) if isinstance(term, Fold)]
         if any(len([*filter(read_by, _operands(fold.body))]) > 1 for fold in folds):
             rows = [size for size in line.type.shape[:-1] if isinstance(size, Symbol)]
-            found.update(size.name for size in rows if size.low <= 1 == size.multiple_of)
+            found |= {size.name: size for size in rows if size.low <= 1 == size.multiple_of}
     return found
 
 
