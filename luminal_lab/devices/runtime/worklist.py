@@ -379,8 +379,8 @@ class Worklist:
             if schedule is None and self.recall is not None:
                 schedule = self.recall(definition)
             kernel = self.maker.kernel(definition, name, schedule)
-            is_usual = schedule is None and general is not None
-            if is_usual and kernel.choices.values == general.choices.values:
+            usual = None if general is None else general.choices.values
+            if general is not None and schedule is None and kernel.choices.values == usual:
                 return general
             self._by_text[text] = self.kernels[name] = kernel
         return self._by_text[text]
