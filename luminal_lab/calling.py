@@ -96,12 +96,11 @@ class CompiledFunction:
             )
         given = dict(zip(names, arrays, strict=False))
         for name, value in named.items():
-            ArgumentError.unless_known(
-                name,
-                self._arguments,
-                f"call: there is no input {name!r}",
-                nearest(name, names) or f"they are {', '.join(names)}",
-            )
+            if name not in self._arguments:
+                raise ArgumentError(
+                    f"call: there is no input {name!r}",
+                    hint=nearest(name, names) or f"they are {', '.join(names)}",
+                )
             if name in given:
                 raise ArgumentError(f"call: {name} is given twice", hint="name it or place it")
             given[name] = value

@@ -121,3 +121,14 @@ def test_there_must_be_a_program_for_the_cpu():
     function = cx.as_function()
     given = np.zeros(3, np.float32)
     assert "computed by Python" in str(error_of(lambda: function(given), DeviceError))
+
+
+def test_a_right_call_looks_for_no_similar_names(monkeypatch):
+    def looked(*_: object) -> str:
+        raise AssertionError("it takes longer than a small graph")
+
+    cx = ll.Graph()
+    (cx.tensor((2,), name="x") * 2).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    monkeypatch.setattr("luminal_lab.calling.nearest", looked)
+    assert cx.as_function()(x=np.float32([1, 2])).tolist() == [2, 4]
