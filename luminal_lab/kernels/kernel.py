@@ -71,6 +71,8 @@ class Phase:
     """Whether it gets the number of runs, on a GPU."""
     faults: bool = False
     """Whether it gets an address at which to report an index out of range, on a GPU."""
+    work: float | None = field(default=None, compare=False)
+    """Roughly how many elements a task handles, if that is known."""
 
 
 @dataclass(frozen=True)

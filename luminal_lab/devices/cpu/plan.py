@@ -22,6 +22,8 @@ from luminal_lab.kernels.user.kernel import check_tasks
 MOST_SHORT = 1_000
 SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
 """Below both, one thread runs a launch, since waking another would take longer."""
+SHORT_WORK = 16 << 10
+"""One thread runs a phase that handles fewer elements than this, such as a copy of a border."""
 
 
 class RunRecord(ctypes.Structure):
@@ -70,11 +72,13 @@ class CPUBound(Bound):
         """The arena for which the pointers are filled in."""
 
     def _tasks(self, alike: AlikeWorks) -> list[int]:
-        counts = [self.number(phase.tasks) for phase in alike.kernel.phases]
-        counts += [0] * (self.plan.list.most_phases - len(counts))
-        if max(counts) > 1 and self._is_short(alike):
-            return [-count for count in counts]
-        return counts
+        phases = [(self.number(phase.tasks), phase.work) for phase in alike.kernel.phases]
+        is_short = max(count for count, _ in phases) > 1 and self._is_short(alike)
+        counts = [
+            -count if is_short or (work is not None and count * work < SHORT_WORK) else count
+            for count, work in phases
+        ]
+        return [*counts, *[0] * (self.plan.list.most_phases - len(counts))]
 
     @property
     def bytes_written(self) -> int:

@@ -1,8 +1,8 @@
 // Runs programs: a small pool of threads, and a function (execute.c) that goes through launches.
 //
 // The tasks of a phase are counted down in one 64-bit word, whose upper half counts phases: a
-// thread that takes a task with compare-and-swap knows that it belongs to the present phase, which
-// cannot end before that task is done. So no thread has to check in, and a thread that wakes up
+// thread that takes tasks with compare-and-swap knows that they belong to the present phase, which
+// cannot end before they are done. So no thread has to check in, and a thread that wakes up
 // late does no harm.
 //
 // Threads without work look for some for a while, so that successive runs find them awake, and then
@@ -71,6 +71,7 @@ extern long syscall(long number, ...);
 #define LAB_SPINS 40000          // checks for work before a thread sleeps: about half a millisecond
 #define LAB_POLITE 1000          // checks after which another thread may have the core
 #define LAB_SLICE (1ll << 30)    // tasks that are counted down at once
+#define LAB_SHARES 4             // the parts that a thread's share of what is left is taken in
 #define lab_get(place) __atomic_load_n(place, __ATOMIC_SEQ_CST)
 #define lab_set(place, value) __atomic_store_n(place, value, __ATOMIC_SEQ_CST)
 #define lab_add(place, value) __atomic_add_fetch(place, value, __ATOMIC_SEQ_CST)
@@ -169,14 +170,19 @@ static void lab_do(lab_pool *pool, int number, lab_i64 task) {
     phase->function(phase->buffers, phase->dims, phase->step, phase->fault, task, scratch);
 }
 
+// Takes tasks, and does them: many at once while many are left, since threads that take one at a
+// time wait for each other's count where tasks are short, and one at a time at the end.
 static int lab_take(lab_pool *pool, int number) {
     lab_u64 ticket = lab_get(&pool->ticket);
     while ((lab_u32)ticket) {
-        if (__atomic_compare_exchange_n(&pool->ticket, &ticket, ticket - 1, 0,
+        const lab_i64 left = (lab_u32)ticket, share = left / (LAB_SHARES * pool->threads);
+        const lab_i64 count = share > 1 ? share : 1;
+        if (__atomic_compare_exchange_n(&pool->ticket, &ticket, ticket - (lab_u64)count, 0,
                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
             const lab_phase *phase = &pool->phase;
-            lab_do(pool, number, phase->before + phase->tasks - (lab_u32)ticket);
-            lab_add(&pool->done, 1);
+            const lab_i64 first = phase->before + phase->tasks - left;
+            for (lab_i64 task = first; task < first + count; task++) lab_do(pool, number, task);
+            lab_add(&pool->done, (lab_u64)count);
             return 1;
         }
     }

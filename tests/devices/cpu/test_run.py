@@ -922,3 +922,20 @@ def test_a_dim_that_cannot_be_one_has_no_kernel_for_a_single_row():
     ll.nn.Linear(64, 32)(cx.tensor((seq, 64))).retrieve()
     cx.compile(ll.GenericCompiler(), CPUCompiler())
     assert len(cx.kernels) == 1
+
+
+def test_a_short_phase_is_run_by_one_thread_though_the_launch_is_long():
+    cx = ll.Graph()
+    x, w = cx.tensor((1, 128, 4), name="x"), cx.tensor((64, 128, 3), name="w")
+    x.conv1d(w, stride=2, padding=1).retrieve()
+    y = cx.tensor((1024, 1024), name="y")
+    (y + 1).retrieve()
+    cx.compile(ll.GenericCompiler(), CPUCompiler(threads=2))
+    program = program_of(cx)
+    plan = program.plan(program.ir.output_ids)
+    tasks = plan.bound({}).tasks.reshape(-1, program.list.most_phases).tolist()
+    by_kernel = {plan.kernel_of(w).name: row for w, row in zip(plan.works, tasks, strict=True)}
+    border, products = by_kernel["convolution"]
+    assert border < -1, "the border is copied in many tasks, by the caller alone"
+    assert products > 1
+    assert by_kernel["add"][0] > 1

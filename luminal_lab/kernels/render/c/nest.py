@@ -58,7 +58,7 @@ from luminal_lab.kernels.nest.nest import (
     private,
     walk,
 )
-from luminal_lab.kernels.nest.sizes import slope
+from luminal_lab.kernels.nest.sizes import about, slope, work_of
 from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES, COMPUTED
 from luminal_lab.kernels.render.arrays import Arrays
@@ -112,7 +112,8 @@ def render_nest(
         writer = _Writer(nest, order, exact)
         writer.function(block)
         head = [f"{C.head.format(name=function)} {{"]
-        functions.append(RenderedPhase(Phase(function, tasks), head, writer.code))
+        work = work_of(block) / max(1.0, about(tasks))
+        functions.append(RenderedPhase(Phase(function, tasks, work=work), head, writer.code))
         scratch = maximum(scratch, writer.scratch)
     return replace(rendered(nest, functions), scratch=scratch)
 
