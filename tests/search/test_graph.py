@@ -59,11 +59,7 @@ def test_each_region_is_searched_once(fused: IR):
     assert best.seconds < default.seconds == pytest.approx(4e-4)
     assert best.error is None
     assert {*best.definitions} == {*best.schedules}
-    assert (
-        {*default.definitions}
-        == {*default.schedules}
-        == {"matmul", "matmul_n1", "matmul_n_to_16", "softmax"}
-    )
+    assert {*default.definitions} == {*default.schedules} == {"matmul", "matmul_n1", "softmax"}
     assert "kernel_matmul" in best.source
     assert str(search).startswith("search of main: ")
     assert repr(default) == "<Program of 3 kernels: 400 µs; print(…) shows their schedules>"

@@ -27,6 +27,7 @@ from luminal_lab.kernels.kernel import Kernel, function_name
 from luminal_lab.kernels.make import make_kernel, with_compared
 from luminal_lab.kernels.memory.aliasing import overwritable, same_bytes
 from luminal_lab.kernels.moving import moving_kernel
+from luminal_lab.kernels.plans.cpu_contraction import SWAPPED
 from luminal_lab.kernels.render.c.program import Use, most_phases
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.steps.schedule import Schedule
@@ -35,7 +36,7 @@ from luminal_lab.machines.machine import Machine
 from luminal_lab.progress import progress
 
 FEW_ROWS = 16
-"""The most rows for which a product has kernels of its own: there its weights are read once."""
+"""The most rows of a product that may have a kernel of its own, which leaves weights in place."""
 PASSING = (
     *(ops.After, ops.Contiguous, ops.CustomGradient, ops.GraphBreak, ops.Reshape),
     ops.StopGradient,
@@ -370,7 +371,7 @@ class Worklist:
     def _kernel(
         self, definition: Definition, plain: str | None = None, general: Kernel | None = None
     ) -> Kernel:
-        """Return what computes a definition: the general kernel, if it takes the same choices."""
+        """Return what computes a definition: the general kernel, if it copies the same operand."""
         text = nameless(definition)
         if text not in self._by_text:
             name = self._name(plain or definition.name)
@@ -379,8 +380,7 @@ class Worklist:
             if schedule is None and self.recall is not None:
                 schedule = self.recall(definition)
             kernel = self.maker.kernel(definition, name, schedule)
-            usual = None if general is None else general.choices.values
-            if general is not None and schedule is None and kernel.choices.values == usual:
+            if general is not None and schedule is None and _swaps(kernel) == _swaps(general):
                 return general
             self._by_text[text] = self.kernels[name] = kernel
         return self._by_text[text]
@@ -406,6 +406,11 @@ def _is_of(size: int | None, wanted: Dim) -> bool:
     if not isinstance(wanted, Symbol):
         return size == wanted
     return size is not None and isinstance(wanted.high, int) and wanted.low <= size <= wanted.high
+
+
+def _swaps(kernel: Kernel) -> bool:
+    """Return whether the first operand of a product gives the columns, which are copied."""
+    return bool(kernel.choices.values.get(SWAPPED.name))
 
 
 def _suffix(name: str, size: Dim) -> str:
