@@ -1,0 +1,98 @@
+"""Language models as they are published, with drawn weights and a token for each byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.language.folders import write
+
+LETTERS = 256
+BEGIN, END = 256, 257
+CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 258,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": True,
+    "bos_token_id": BEGIN,
+    "eos_token_id": END,
+}
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}[{{ message.role }}]{{ message.content }}"
+    "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+
+
+def published_decoder(folder: Path, *, dtype: str = "float32", **changes: Any) -> Path:
+    """Write a Llama with drawn weights, and return its folder."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {**CONFIG, **changes}
+    write(folder / "config.json", config)
+    values = {name: value.astype(dtype) for name, value in weights_of_decoder(config).items()}
+    save_file(values, folder / "model.safetensors")
+    byte_tokenizer(folder)
+    return folder
+
+
+def weights_of_decoder(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
+    """Return values under the names of Llama's files."""
+    width, hidden = config["hidden_size"], config["intermediate_size"]
+    size = width // config["num_attention_heads"]
+    shapes: dict[str, tuple[int, ...]] = {
+        "model.embed_tokens.weight": (config["vocab_size"], width),
+        "model.norm.weight": (width,),
+    }
+    inner = {
+        "self_attn.q_proj": (width, width),
+        "self_attn.k_proj": (config["num_key_value_heads"] * size, width),
+        "self_attn.v_proj": (config["num_key_value_heads"] * size, width),
+        "self_attn.o_proj": (width, width),
+        "mlp.gate_proj": (hidden, width),
+        "mlp.up_proj": (hidden, width),
+        "mlp.down_proj": (width, hidden),
+        "input_layernorm": (width,),
+        "post_attention_layernorm": (width,),
+    }
+    for number in range(config["num_hidden_layers"]):
+        shapes |= {f"model.layers.{number}.{name}.weight": s for name, s in inner.items()}
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.standard_normal(shape, "float32") * (0.3 if len(shape) > 1 else 1)
+        for name, shape in shapes.items()
+    }
+
+
+def byte_letters() -> list[str]:
+    """Return the letter that stands for each byte in the vocabularies of GPT-2 and its kin."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return [chr(256 + others.index(b)) if b in others else chr(b) for b in range(256)]
+
+
+def byte_tokenizer(folder: Path) -> None:
+    """Write a tokenizer with a token for each byte, one that begins a text and one that ends it."""
+    import tokenizers
+    from tokenizers import decoders, models, pre_tokenizers, processors
+
+    vocabulary = {letter: byte for byte, letter in enumerate(byte_letters())}
+    made = tokenizers.Tokenizer(models.BPE(vocabulary, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens(["<s>", "</s>"])
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair=None, special_tokens=[("<s>", BEGIN)]
+    )
+    made.save(str(folder / "tokenizer.json"))
+    named = {"bos_token": "<s>", "eos_token": "</s>", "chat_template": TEMPLATE}
+    write(folder / "tokenizer_config.json", {**named, "tokenizer_class": "PreTrainedTokenizerFast"})
