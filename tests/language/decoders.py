@@ -19,7 +19,7 @@ CONFIG: dict[str, Any] = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "intermediate_size": 48,
+    "intermediate_size": 64,
     "max_position_embeddings": 64,
     "rms_norm_eps": 1e-5,
     "tie_word_embeddings": True,
@@ -96,3 +96,67 @@ def byte_tokenizer(folder: Path) -> None:
     made.save(str(folder / "tokenizer.json"))
     named = {"bos_token": "<s>", "eos_token": "</s>", "chat_template": TEMPLATE}
     write(folder / "tokenizer_config.json", {**named, "tokenizer_class": "PreTrainedTokenizerFast"})
+
+
+GGUF_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "model.layers": "blk",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "post_attention_layernorm": "ffn_norm",
+    "input_layernorm": "attn_norm",
+}
+
+
+def published_gguf(path: Path, form: str = "F32", template: str | None = TEMPLATE) -> Path:
+    """Write the same Llama as a GGUF file, with matrices in a form of its package's."""
+    import gguf
+
+    writer: Any = gguf.GGUFWriter(path, "llama")
+    writer.add_name("tiny")
+    writer.add_context_length(CONFIG["max_position_embeddings"])
+    writer.add_embedding_length(CONFIG["hidden_size"])
+    writer.add_block_count(CONFIG["num_hidden_layers"])
+    writer.add_feed_forward_length(CONFIG["intermediate_size"])
+    writer.add_head_count(heads := CONFIG["num_attention_heads"])
+    writer.add_head_count_kv(shared := CONFIG["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(CONFIG["rms_norm_eps"])
+    writer.add_rope_dimension_count(CONFIG["hidden_size"] // heads)
+    writer.add_vocab_size(CONFIG["vocab_size"])
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([*byte_letters(), "<s>", "</s>"])
+    writer.add_token_types([1] * LETTERS + [3, 3])
+    writer.add_token_merges([])
+    writer.add_bos_token_id(BEGIN)
+    writer.add_eos_token_id(END)
+    writer.add_add_bos_token(True)
+    if template is not None:
+        writer.add_chat_template(template)
+    kind = gguf.GGMLQuantizationType[form]
+    for name, value in weights_of_decoder(CONFIG).items():
+        for old, new in GGUF_NAMES.items():
+            name = name.replace(old, new)
+        if "attn_q." in name or "attn_k." in name:
+            value = neighbours(value, heads if "attn_q." in name else shared)
+        if value.ndim > 1 and form != "F32":
+            writer.add_tensor(name, gguf.quants.quantize(value, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(name, value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def neighbours(value: np.ndarray, heads: int) -> np.ndarray:
+    """Return the rows of queries or keys in the order in which neighbours are turned."""
+    apart = value.reshape(heads, 2, -1, value.shape[1])
+    return apart.swapaxes(1, 2).reshape(value.shape)
