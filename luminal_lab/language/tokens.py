@@ -59,7 +59,7 @@ class Tokenizer:
         subject: str = "load",
         ends: Iterable[int] | None = None,
     ) -> None:
-        package = _package(subject)
+        package = package_of_tokens(subject)
         self._made: Any = _read(source, package, subject) if isinstance(source, Path) else source
         self.added: int = self._made.num_special_tokens_to_add(False)
         """How many tokens of each text are none of its own, such as those at its ends."""
@@ -427,7 +427,8 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _package(subject: str) -> Any:  # noqa: ANN401  # a package
+def package_of_tokens(subject: str) -> Any:  # noqa: ANN401  # a package
+    """Return the package tokenizers, or say how to install it."""
     try:
         import tokenizers
     except ImportError:
