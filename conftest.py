@@ -10,7 +10,9 @@ import luminal_lab as ll
 from luminal_lab.devices.build import cache
 from tests.needs import missing, need, needed
 
-collect_ignore = ["luminal_lab/viz/live/widget.py"] if missing("anywidget") else []
+NEEDING = {"anywidget": "viz/live/widget.py", "jinja2": "language/chat_sandbox.py"}
+"""Modules that nobody imports where a package is missing."""
+collect_ignore = [f"luminal_lab/{path}" for name, path in NEEDING.items() if missing(name)]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -34,6 +34,7 @@ PACKAGES: Final = {
     "ipyparallel": "searches on a cluster of IPython's",
     "IPython": "cells and magics",
     "ipywidgets": "widgets",
+    "jinja2": "templates of chats",
     "jupyter_client": "notebooks",
     "jupyterlab": "JupyterLab",
     "jupyterlab_server": "JupyterLab",

@@ -18,7 +18,7 @@ class Split(NamedTuple):
     begin: bool = False
     """Whether a text begins with the token for that, unless the file says otherwise."""
     nfc: bool = False
-    """Whether letters and their marks are put together first."""
+    """Whether letters and their marks are put together first, as the models' own tokenizers do."""
     raw: bool = False
     """Whether tokens are text with ▁ for spaces, and no letters that stand for bytes."""
 
@@ -96,7 +96,7 @@ SPLITS: Final[dict[str, Split]] = {
         Split((QWEN2,)),
     ),
     "qwen35": Split(
-        (f"{ENDINGS}|" + _llama(letters=r"[\p{L}\p{M}]+", signs=r"\s\p{L}\p{M}\p{N}"),)
+        (f"{ENDINGS}|" + _llama(letters=r"[\p{L}\p{M}]+", signs=r"\s\p{L}\p{M}\p{N}"),), nfc=True
     ),
     "laguna": Split((r"[^\n]+|[\n]+", QWEN2)),
     "ufakzeka": Split((_llama(),)),
@@ -116,10 +116,11 @@ SPLITS: Final[dict[str, Split]] = {
     )),
     "minicpm5": Split((UP_TO_3, f"{ENDINGS}|" + _llama(r"\p{N}+")), whole=True),
     **dict.fromkeys(
-        ["starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b",
+        ["starcoder", "refact", "smollm", "codeshell", "exaone", "minerva-7b",
          "mellum2"],
         Split((r"\p{N}", GPT2)),
     ),
+    "command-r": Split((r"\p{N}", GPT2), nfc=True),
     "falcon": Split((r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]")),
     "default": Split((r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]")),
     "deepseek-llm": Split((

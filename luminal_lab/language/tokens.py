@@ -96,7 +96,7 @@ class Tokenizer:
         """Return the tokens that end a text, as the files of a folder say."""
         ends: set[int] = set()
         for name in CONFIGURATIONS:
-            entries = _entries(folder / name, subject)
+            entries = entries_of(folder / name, subject)
             for part in (entries, entries.get("text_config")):
                 if isinstance(part, dict):
                     ends |= _ids(cast("dict[str, object]", part), folder / name, subject)
@@ -350,7 +350,7 @@ def bytes_of(name: str) -> bytes:
         return name.encode()
 
 
-def _entries(path: Path, subject: str) -> dict[str, object]:
+def entries_of(path: Path, subject: str) -> dict[str, object]:
     """Return the entries of a configuration, or none where it is missing."""
     try:
         entries = read_json(read_plain(path), exact=True)
