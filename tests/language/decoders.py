@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from tests.language.folders import write
+from tests.needs import need
 
 LETTERS = 256
-BEGIN, END = 256, 257
+BEGIN, END, PAIR = 256, 257, 258
+"""The tokens that begin and end a text, and that of two letters."""
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
-    "vocab_size": 258,
+    "vocab_size": 259,
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
@@ -81,12 +83,13 @@ def byte_letters() -> list[str]:
 
 
 def byte_tokenizer(folder: Path) -> None:
-    """Write a tokenizer with a token for each byte, one that begins a text and one that ends it."""
+    """Write a tokenizer with a token for each byte, for the ends of a text, and for two letters."""
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, processors
 
     vocabulary = {letter: byte for byte, letter in enumerate(byte_letters())}
-    made = tokenizers.Tokenizer(models.BPE(vocabulary, []))
+    ends = {"<s>": BEGIN, "</s>": END}
+    made = tokenizers.Tokenizer(models.BPE({**vocabulary, **ends, "zz": PAIR}, [("z", "z")]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     made.decoder = decoders.ByteLevel()
     made.add_special_tokens(["<s>", "</s>"])
@@ -116,8 +119,7 @@ GGUF_NAMES = {
 
 def published_gguf(path: Path, form: str = "F32", template: str | None = TEMPLATE) -> Path:
     """Write the same Llama as a GGUF file, with matrices in a form of its package's."""
-    import gguf
-
+    gguf = need("gguf")
     writer: Any = gguf.GGUFWriter(path, "llama")
     writer.add_name("tiny")
     writer.add_context_length(CONFIG["max_position_embeddings"])
@@ -131,9 +133,9 @@ def published_gguf(path: Path, form: str = "F32", template: str | None = TEMPLAT
     writer.add_vocab_size(CONFIG["vocab_size"])
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list([*byte_letters(), "<s>", "</s>"])
-    writer.add_token_types([1] * LETTERS + [3, 3])
-    writer.add_token_merges([])
+    writer.add_token_list([*byte_letters(), "<s>", "</s>", "zz"])
+    writer.add_token_types([1] * LETTERS + [3, 3, 1])
+    writer.add_token_merges(["z z"])
     writer.add_bos_token_id(BEGIN)
     writer.add_eos_token_id(END)
     writer.add_add_bos_token(True)

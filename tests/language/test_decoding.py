@@ -19,7 +19,7 @@ from tests.language.decoders import CONFIG, weights_of_decoder
 from tests.nn.beside import close
 
 pytestmark = pytest.mark.needs("cc")
-TEXT = np.random.default_rng(1).integers(0, 258, 40).tolist()
+TEXT = np.random.default_rng(1).integers(0, 259, 40).tolist()
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_only_new_tokens_are_read(decoding, whole, runs):
 
 
 def test_another_text_begins_behind_what_is_shared(decoding, whole, runs):
-    other = [*TEXT[:12], (TEXT[12] + 1) % 258, 3, 4]
+    other = [*TEXT[:12], (TEXT[12] + 1) % 259, 3, 4]
     decoding.logits(other)
     assert decoding.held == other
     assert decoding.shared(TEXT) == 12
