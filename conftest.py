@@ -1,5 +1,6 @@
-"""What examples in docstrings begin with: `ll`, a new graph `cx`, and an empty `folder`."""
+"""What examples begin with: `ll`, a new graph `cx`, an empty `folder`, a language model `lm`."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,12 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.devices.build import cache
+from tests.language.decoders import published_decoder
 from tests.needs import missing, need, needed
 
-collect_ignore = ["luminal_lab/viz/live/widget.py"] if missing("anywidget") else []
+NEEDING = {"anywidget": "viz/live/widget.py", "jinja2": "language/chat_sandbox.py"}
+"""Modules that nobody imports where a package is missing."""
+collect_ignore = [f"luminal_lab/{path}" for name, path in NEEDING.items() if missing(name)]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,5 +38,8 @@ def _begun(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) ->
     source = "".join(example.source for example in request.node.dtest.examples)
     need(*needed(source))
     doctest_namespace.update(ll=ll, cx=ll.Graph())
+    if re.search(r"\blm\b", source):
+        folder = request.getfixturevalue("tmp_path_factory").mktemp("tiny")
+        doctest_namespace["lm"] = ll.load(published_decoder(folder))
     if "folder" in source:
         doctest_namespace["folder"] = request.getfixturevalue("tmp_path")

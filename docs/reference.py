@@ -111,7 +111,7 @@ PAGES = {
         "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md), "
         "[PyTorch models](../torch_models.md), [ONNX models](../onnx_models.md) and [texts as "
         "vectors](../embeddings.md) explain them.",
-        "ll.from_onnx ll.from_torch ll.load ll.Embedder",
+        "ll.from_onnx ll.from_torch ll.load ll.Embedder ll.LanguageModel",
     ),
     "course": ReferencePage(
         "The course",

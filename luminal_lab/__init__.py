@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from luminal_lab.kernels.user.call import kernel
     from luminal_lab.language.embedder import Embedder
     from luminal_lab.language.load import load
+    from luminal_lab.language.model import LanguageModel
     from luminal_lab.nn.quantise import quantise
     from luminal_lab.passes.base import Pass, graph_pass
     from luminal_lab.passes.compilation import Compilation, Trace
@@ -159,6 +160,7 @@ __all__ = [
     "Interrupted",
     "LabError",
     "LabWarning",
+    "LanguageModel",
     "Metal",
     "MetalCompiler",
     "ModelError",
@@ -265,6 +267,7 @@ LATE = {
     "GenericCompiler": "passes.generic",
     "HalfPrecision": "passes.half",
     "History": "viz.history",
+    "LanguageModel": "language.model",
     "Metal": "timing.column",
     "MetalCompiler": "devices.metal.compiler",
     "Opened": "io.opened",

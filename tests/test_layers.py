@@ -40,8 +40,9 @@ LIGHT = CORE_LIBRARIES | sys.stdlib_module_names
 PICTURE_LIBRARIES = {"IPython", "anywidget", "graphviz", "ipywidgets", "matplotlib", "plotly"}
 PICTURE_LIBRARIES |= {"altair", "bokeh", "networkx", "pydot", "pygraphviz", "seaborn", "traitlets"}
 VAGUE = {"common", "handler", "helper", "manager", "util"}
-PASSES_ON = "luminal_lab.devices.build.toolchain"
-"""What starts compilers in its own environment, but for where temporary files go."""
+READERS = {"luminal_lab.devices.build.toolchain", "luminal_lab.language.hub"}
+"""What starts compilers in its own environment, but for where temporary files go; and what looks
+where Hugging Face's tools have put models."""
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What is read to understand the graph; the catalogue of ops is looked things up in.
 CORE_LINES = 3_400
@@ -145,7 +146,7 @@ def tree_faults(module: str, tree: ast.AST) -> Iterator[str]:
                 for name in ENVIRONMENT.intersection(name.name for name in names):
                     yield f"{module}:{node.lineno}: reads the environment (os.{name})"
             case ast.Attribute(attr=name, value=ast.Name()) if (
-                name in ENVIRONMENT and module != PASSES_ON
+                name in ENVIRONMENT and module not in READERS
             ):
                 yield f"{module}:{node.lineno}: reads the environment (os.{name})"
             case _:

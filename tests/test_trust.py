@@ -229,6 +229,7 @@ COMMANDS: dict[str, list[Way] | str] = {
     "models": "no kernels come in by it; it asks before PyTorch unpickles a .pt2",
     "bench": "what --against reads is numbers and names",
     "record": "it reads no file",
+    "generate": "no kernels come in by it; tests/language has its files",
 }
 
 
@@ -269,6 +270,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     ),
     "load": "no kernels come in by it; tests/language has its folders",
     "Embedder": "the same",
+    "LanguageModel": "the same",
     "from_onnx": "no kernels come in by it; tests/importing/test_onnx_hostile.py has its files",
     "from_torch": "no kernels come in by it; tests/importing/test_torch_export.py has its own file",
     "counterexample": "its graphs are those of a rule",

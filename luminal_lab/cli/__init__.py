@@ -36,6 +36,9 @@ GROUPS = {
         "export": "write a recording as one self-contained page",
         "trust": "sign the kernels in a file",
     },
+    "use": {
+        "generate": "go on with a text, by a language model",
+    },
     "graphs as text": {
         "run": "run passes on a graph: text in, text out",
         "passes": "list the passes, and what each does",

@@ -1,9 +1,11 @@
-"""`ll.load`: a published model of language as something to use, by what its folder says it is.
+"""`ll.load`: a published model of language as something to use, by what its files say it is.
 
+    model.gguf                 a model that goes on with texts, all of it
     folder/config.json         the type of the model, and its sizes
     folder/model.safetensors   its weights; or folder/model.onnx, folder/onnx/model.onnx
     folder/tokenizer.json      what the tokens of a text are
     folder/modules.json        how the vectors of tokens become one, as sentence-transformers does
+    Qwen/Qwen2.5-0.5B          a folder that Hugging Face's tools have fetched
 
 A type of model has a line in `LOADERS`. Nothing in a folder is run.
 """
@@ -17,15 +19,19 @@ from typing import Any, Final, cast
 
 from typing_extensions import override
 
-from luminal_lab.errors import InputError, ModelError, nearest
+from luminal_lab.errors import ArgumentError, InputError, ModelError, nearest, whole_number
 from luminal_lab.importing.detect import REASONS, FileKind, kind_of_file
 from luminal_lab.importing.imported import Imported
 from luminal_lab.importing.onnx import module_of
 from luminal_lab.importing.onnx_file import read_model
 from luminal_lab.importing.weights import read_weights
+from luminal_lab.language.decoder_files import of_folder, of_gguf, unless_there
 from luminal_lab.language.embedder import Embedder, Sentences
+from luminal_lab.language.hub import is_name, published_folder
+from luminal_lab.language.model import LanguageModel
 from luminal_lab.language.pooling import SUBJECT, Stack, read_entries, stack_of
 from luminal_lab.language.tokens import Tokenizer
+from luminal_lab.nn.models.decoders import TYPES
 from luminal_lab.nn.models.encoder import Encoder
 from luminal_lab.nn.models.encoders import FAMILIES, config_of_encoder, family_of, fill
 from luminal_lab.nn.module import Module
@@ -37,7 +43,6 @@ from luminal_lab.writing import as_path
 OTHER_DOORS: Final = {
     FileKind.RECORDING: "ll.open opens it",
     FileKind.EXPORTED: "ll.from_torch makes a module of it",
-    FileKind.GGUF: "docs/nn.md shows how from_gguf and load_decoder make a module of it",
 }
 """What opens files that hold no model of language."""
 NO_LIMIT: Final = 1 << 20
@@ -55,8 +60,12 @@ class Folder:
     path: Path
     stack: Stack
     config: Mapping[str, object]
+    file: Path | None
+    """The file of the model that was named, if one was."""
     device: Any
     """What compiles it."""
+    context: int | None
+    """How many tokens there should be room for, if that was said."""
 
     def entries(self, pattern: str) -> dict[str, Any]:
         """Return the entries of the first file with such a name beside the model, or none."""
@@ -65,14 +74,23 @@ class Folder:
         return {}
 
 
-def load(path: str | Path, *, device: Any = None) -> Embedder:  # noqa: ANN401  # any compiler
-    """Return a published model, ready to use, from its folder.
+def load(
+    path: str | Path,
+    *,
+    context: int | None = None,
+    device: Any = None,  # noqa: ANN401  # any compiler
+) -> Any:  # noqa: ANN401  # as the files say
+    """Return a published model, ready to use, from its file, its folder or by its name.
 
-    An encoder, such as BERT and its kin, becomes an `Embedder`, whose `embed` makes vectors of
-    texts. The folder is what is published: `config.json`, `tokenizer.json`, weights in safetensors
-    or a model in ONNX, and perhaps the files of sentence-transformers, which say how texts are
-    pooled. It may be named by one of its files. `device` is a compiler, by default
-    `ll.CPUCompiler()`.
+    A decoder, such as Llama and its kin, becomes a `LanguageModel`, whose `generate` and `chat` go
+    on with texts; `context` is how many tokens there is room for. An encoder, such as BERT and its
+    kin, becomes an `Embedder`, whose `embed` makes vectors of texts.
+
+    A folder is what is published: `config.json`, `tokenizer.json`, weights in safetensors or an
+    encoder in ONNX, and perhaps the files of sentence-transformers, which say how texts are pooled.
+    It may be named by one of its files. A GGUF file is a model by itself. A name, as in
+    "Qwen/Qwen2.5-0.5B-Instruct", is that of a folder that Hugging Face's tools have fetched;
+    nothing is fetched from here. `device` is a compiler, by default `ll.CPUCompiler()`.
 
     >>> try:
     ...     ll.load(folder)
@@ -80,7 +98,19 @@ def load(path: str | Path, *, device: Any = None) -> Embedder:  # noqa: ANN401  
     ...     print(error.message.replace(str(folder), "folder"))
     load: there is no config.json in folder
     """
-    folder, graph = _found(as_path(SUBJECT, path))
+    room = None if context is None else whole_number(context)
+    if context is not None and (room is None or room < 1):
+        raise ArgumentError(
+            f"{SUBJECT}: context is {context!r}", hint="give a number of tokens, as in context=8192"
+        )
+    path = as_path(SUBJECT, path)
+    if not path.exists() and is_name(str(path)):
+        path = published_folder(str(path), SUBJECT)
+    folder, file, form = _found(path)
+    if form is FileKind.GGUF:
+        assert file is not None
+        return of_gguf(file, device, room)
+    graph = file if form is FileKind.ONNX else None
     stack = stack_of(folder)
     base = stack.base
     if graph is None and not any(base.glob("*.safetensors*")):
@@ -89,7 +119,7 @@ def load(path: str | Path, *, device: Any = None) -> Embedder:  # noqa: ANN401  
     path = base / "config.json"
     is_needed = graph is None or path.exists()
     config = cast("dict[str, object]", read_entries(path, dict)) if is_needed else {}
-    whole = Folder(folder, stack, config, device)
+    whole = Folder(folder, stack, config, file, device, room)
     if graph is not None:
         return _of_graph(whole, graph)
     kind = config.get("model_type")
@@ -103,34 +133,31 @@ def load(path: str | Path, *, device: Any = None) -> Embedder:  # noqa: ANN401  
     return LOADERS[kind](whole)
 
 
-def _found(path: Path) -> tuple[Path, Path | None]:
-    """Return the folder that is meant, and the ONNX file if one is named."""
+def _found(path: Path) -> tuple[Path, Path | None, FileKind | None]:
+    """Return the folder that is meant, and the file if one is, with what it is."""
     if path.is_dir():
-        return path, None
+        files = [] if any(path.glob("*.safetensors*")) else sorted(path.glob("*.gguf"))
+        if len(files) > 1:
+            raise InputError(
+                f"{SUBJECT}: {path} has {len(files)} models",
+                hint=f"name one of them: {', '.join(file.name for file in files)}",
+            )
+        return (path, files[0], kind_of_file(files[0], SUBJECT)) if files else (path, None, None)
     kind = kind_of_file(path, SUBJECT)
     if kind in OTHER_DOORS:
         raise InputError(f"{SUBJECT}: {path} is {kind.value}", hint=OTHER_DOORS[kind])
     if kind in REASONS:
         why, hint = REASONS[kind]
         raise InputError(f"{SUBJECT}: {path} is {kind.value}: {why}", hint=hint)
-    if kind is not FileKind.ONNX:
-        return path.parent, None
     inner = path.parent
     is_below = inner.name == "onnx" and not (inner / "tokenizer.json").exists()
-    return (inner.parent if is_below else inner), path
+    return (inner.parent if kind is FileKind.ONNX and is_below else inner), path, kind
 
 
 def _of_encoder(folder: Folder) -> Embedder:
     """Return an encoder whose weights lie in safetensors."""
     base = folder.stack.base
-    if not any(base.glob("*.safetensors*")):
-        for pickled in sorted(base.glob("*.bin")):
-            why, hint = REASONS[FileKind.PICKLE]
-            raise InputError(f"{SUBJECT}: {pickled} is {FileKind.PICKLE.value}: {why}", hint=hint)
-        raise InputError(
-            f"{SUBJECT}: there is no model.safetensors in {base}",
-            hint="the files of a model lie together, as they were published",
-        )
+    unless_there(base)
     config = config_of_encoder(folder.config, SUBJECT)
     encoder = Encoder(config)
     weights = read_weights(base, SUBJECT)
@@ -138,7 +165,10 @@ def _of_encoder(folder: Folder) -> Embedder:
     return _embedder(folder, encoder, config.context)
 
 
-LOADERS: Final[Mapping[str, Callable[[Folder], Embedder]]] = dict.fromkeys(FAMILIES, _of_encoder)
+LOADERS: Final[Mapping[str, Callable[[Folder], LanguageModel | Embedder]]] = {
+    **dict.fromkeys(FAMILIES, _of_encoder),
+    **dict.fromkeys(TYPES, of_folder),
+}
 """What reads a model, by the `model_type` of its configuration."""
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.builder import DimLike
-from luminal_lab.core.dims import Dim, Expr, Symbol, known
-from luminal_lab.core.dtypes import Array
+from luminal_lab.core.dims import Dim, Expr, Symbol, evaluate, known
 from luminal_lab.core.op import ints
 from luminal_lab.errors import ArgumentError, GraphError, LabError, ShapeError
 from luminal_lab.nn.arguments import at_user, sizes
@@ -19,9 +19,14 @@ from luminal_lab.tensor.sources import Sources
 
 @runtime_checkable
 class CountedGraph(Protocol):
-    """The services that a cache needs from its graph: to count runs, and to set a dim."""
+    """The services that a cache needs from its graph: to count runs, and to tell and set dims."""
 
     step: int
+
+    @property
+    def run_sizes(self) -> Mapping[str, int]:
+        """The sizes of dims in the last run."""
+        ...
 
     def set_dim(self, name: str | Symbol, size: int) -> None:
         """Set the size of a symbolic dim."""
@@ -85,9 +90,9 @@ class KVCache:
             )
         """The number of positions before a run, set by `begin`, `advance` or `set_dim`."""
         self._buffers: dict[object, tuple[Tensor, Tensor]] = {}
-        self._end: int | None = None  # where the next run begins
-        self._seen: tuple[int, int] | None = None  # a run's number, and where it ended
-        self._counter: Tensor | None = None
+        self._end: int | None = None  # where the next run begins, if none comes between
+        self._runs_then = self._runs  # how many there were when that was noted
+        self._filled: Dim | None = None  # where a run ends
 
     @property
     def buffers(self) -> list[tuple[Tensor, Tensor]]:
@@ -127,7 +132,7 @@ class KVCache:
                 self._buffer(f"{name}.keys", keys),
                 self._buffer(f"{name}.values", values),
             )
-        self._count(self.past + keys.shape[-2], present[owner][0])
+        self._filled = self.past + keys.shape[-2]
         valid: list[Tensor] = []
         for rows, buffer in zip((keys, values), present[owner], strict=True):
             written = self.graph.carry(buffer.update(rows, self.past, -2), buffer)
@@ -147,13 +152,15 @@ class KVCache:
         9
         """
         self._move("begin", at)
-        self._end, self._seen = at, None
+        self._end, self._runs_then = at, self._runs
 
     def advance(self) -> None:
         """Let the next run begin after the rows of the last one; call it before each run."""
         # A failed or stopped run has changed nothing, and the graph does not count it.
-        if self._seen is not None and self._seen[0] < self._runs:
-            self._end, self._seen = self._seen[1], None
+        if self._counted is not None and self._filled is not None:
+            if self._runs > self._runs_then:
+                self._end = evaluate(self._filled, self._counted.run_sizes)
+            self._runs_then = self._runs
         if self._end is None:
             raise at_user(
                 GraphError(
@@ -163,7 +170,13 @@ class KVCache:
                 )
             )
         if self._end >= self.capacity:
-            raise at_user(self._full("advance: the cache is full", self._end))
+            raise at_user(
+                ShapeError(
+                    f"advance: the cache is full: {self._end} positions, and capacity = "
+                    f"{self.capacity}",
+                    hint="make the capacity larger, or call begin() for another text",
+                )
+            )
         self._move("advance", self._end)
 
     def _move(self, what: str, to: int) -> None:
@@ -182,26 +195,6 @@ class KVCache:
     @property
     def _runs(self) -> int:
         return 0 if self._counted is None else self._counted.step
-
-    def _full(self, problem: str, end: int) -> ShapeError:
-        return ShapeError(
-            f"{problem}: {end} positions, and capacity = {self.capacity}",
-            hint="make the capacity larger, or call begin() for another text",
-        )
-
-    def _count(self, end: Dim, buffer: Tensor) -> None:
-        """Let each run check its end, before its rows are written, and record it."""
-        if self._counter is not None and self._counter.id in self.graph.snapshot((), ()):
-            return
-
-        def keep(value: Array) -> None:
-            if int(value) > self.capacity:
-                raise self._full("kv_cache: the rows of this run do not fit", int(value))
-            self._seen = self._runs, int(value)
-
-        # After the buffer, whose rows each run changes, it is computed in every run.
-        self._counter = self.graph.constant(end, "int64").after(buffer)
-        self.graph.probe(self._counter, keep)
 
     def _check_again(self, buffers: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> None:
         """Raise unless an attention may write new rows into its buffers."""
@@ -251,6 +244,7 @@ class KVCache:
         shape = (*rows.shape[:-2], self.capacity, rows.shape[-1])
         buffer = self.graph.tensor(shape, rows.dtype, name)
         if not any(isinstance(dim, Expr) for dim in shape):
-            # Created when a run needs it.
-            buffer.set(lambda: np.zeros(ints(buffer.shape), buffer.dtype.numpy))
+            # Created when a run needs it, which copies this single 0.
+            zero = np.zeros((), buffer.dtype.numpy)
+            buffer.set(lambda: np.broadcast_to(zero, ints(buffer.shape)))
         return buffer

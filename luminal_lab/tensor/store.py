@@ -641,6 +641,11 @@ class Store(Sources):
         """The sizes of dims that were set by hand."""
         return self._set_dims
 
+    @property
+    def run_sizes(self) -> Mapping[str, int]:
+        """The sizes of dims in the last run."""
+        return self._bound
+
     def _input_value(self, node: Node) -> Array:
         parameter = self._parameter(node.id)
         if parameter is not None:

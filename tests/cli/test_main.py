@@ -22,7 +22,7 @@ def test_help_names_every_command(capsys, words):
     assert (status, err) == (0, "")
     assert out.startswith("usage: luminal-lab [-h] [--version] command ...\n")
     for name, does in cli.COMMANDS.items():
-        assert f"  {name:8}{does}\n" in out
+        assert f"  {name:10}{does}\n" in out
     assert "exit status: 0 if all went well" in out
 
 

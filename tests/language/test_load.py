@@ -126,7 +126,10 @@ def test_a_damaged_configuration_is_named(tmp_path, text):
 
 @pytest.mark.parametrize(
     ("head", "words"),
-    [(b"GGUF", "is a GGUF model"), (b"\x80\x02.", "is pickled weights of PyTorch")],
+    [
+        (b"GGUF", "it is version 0, and 1 to 3 are known"),
+        (b"\x80\x02.", "is pickled weights of PyTorch"),
+    ],
 )
 def test_other_files_are_told_by_what_they_are(tmp_path, head, words):
     (tmp_path / "model").write_bytes(head + bytes(64))
