@@ -34,7 +34,7 @@ MOST: Final = 1 << 20
 """The most letters of a value, where what is given to the template is small."""
 TIMES: Final = 4
 """How many times as large as what is given a value may be."""
-WORK: Final = 1 << 25
+WORK: Final = 1 << 24
 """The budget: letters that are read or written, …"""
 WORK_TIMES: Final = 256
 """… and so many more for each letter that is given."""
@@ -398,7 +398,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         given = [_taken(value) for value in args]
         owner = __obj.__self__ if isinstance(__obj, BuiltinMethodType) else None
         if isinstance(owner, str):
+            now.work(len(owner) + sum(map(now.size, given)))
             _check(__obj.__name__, owner, given)
+        elif isinstance(owner, (list, tuple)):
+            now.work(now.size(owner))
         return kept(super().call(__context, __obj, *given, **kwargs))
 
     @override
