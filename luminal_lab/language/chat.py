@@ -25,6 +25,7 @@ MOST_LETTERS: Final = 1 << 17
 """The most letters of a template; long ones have a fifth."""
 DEEPEST: Final = 32
 """The deepest nesting of what messages hold."""
+THOUGHTS: Final = ("reasoning_content", "thinking", "reasoning")
 TEMPLATE: Final = "tokenizer.chat_template"
 """The key of GGUF files."""
 
@@ -94,7 +95,7 @@ class ChatTemplate:
         names = {"bos_token": self.bos, "eos_token": self.eos, "tools": None, "documents": None}
         values = {
             **names,
-            "messages": [_plain(message, f"message {at}") for at, message in enumerate(messages)],
+            "messages": [_message(message, at) for at, message in enumerate(messages)],
             "add_generation_prompt": add_generation_prompt,
             **{name: _plain(value, name) for name, value in more.items()},
         }
@@ -139,6 +140,18 @@ def _line(template: Any, trace: TracebackType | None) -> str:  # noqa: ANN401  #
             line = template.get_corresponding_lineno(trace.tb_lineno)
         trace = trace.tb_next
     return f" in line {line}" if line else ""
+
+
+def _message(message: Mapping[str, object], at: int) -> dict[str, Any]:
+    """Return a message as templates are used to it: what is None is left out.
+
+    What a model thought has several names, of which the first is the one that templates read.
+    """
+    whole = {name: part for name, part in message.items() if part is not None}
+    thought = next((whole[name] for name in THOUGHTS if name in whole), None)
+    if thought is not None:
+        whole = {"thinking": thought, **whole, "reasoning_content": thought}
+    return _plain(whole, f"message {at}")
 
 
 def _plain(value: object, what: str, deep: int = 0) -> Any:  # noqa: ANN401  # data

@@ -24,6 +24,7 @@ from jinja2 import TemplateError, TemplateSyntaxError, nodes
 from jinja2.compiler import CodeGenerator
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
+from jinja2.lexer import TokenStream
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro, TemplateReference, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler, Joiner, Namespace
@@ -33,12 +34,14 @@ MOST: Final = 1 << 20
 """The most letters of a value, where what is given to the template is small."""
 TIMES: Final = 4
 """How many times as large as what is given a value may be."""
-WORK: Final = 1 << 25
+WORK: Final = 1 << 24
 """The budget: letters that are read or written, …"""
 WORK_TIMES: Final = 256
 """… and so many more for each letter that is given."""
 STEP, CALL, ITEM = 32, 128, 8
 """What a step of a loop, a call or an operation, and an item of a list cost."""
+MOST_WORDS: Final = 1 << 14
+"""The most words and signs of a template."""
 MOST_BITS: Final = 1 << 12
 """The most bits of a whole number."""
 MOST_WIDTH: Final = 1_000
@@ -216,7 +219,7 @@ class Guarded(CodeGenerator):
             self.visit(node.args[0], frame)
             self.write(")")
         else:
-            super().visit_Call(node, frame, forward_caller)
+            super().visit_Call(node, frame, forward_caller=forward_caller)
 
     @override
     def visit_For(self, node: nodes.For, frame: Any) -> None:
@@ -353,6 +356,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.tests = {name: _counted(name, test) for name, test in self.tests.items()}
 
     @override
+    def _tokenize(self, *source: Any) -> TokenStream:
+        return TokenStream(_few(super()._tokenize(*source)), source[1], source[2])
+
+    @override
     def getattr(self, obj: Any, attribute: str) -> Any:
         _budget.get().work(CALL)
         return super().getattr(obj, attribute)
@@ -374,6 +381,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         wrapped = super().wrap_str_format(value)
         if wrapped is None:
             return None
+        if value.__name__ != "format":
+            return self.unsafe_undefined(value.__self__, value.__name__)
 
         @wraps(wrapped)
         def formatted(*args: Any, **kwargs: Any) -> str:
@@ -389,7 +398,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         given = [_taken(value) for value in args]
         owner = __obj.__self__ if isinstance(__obj, BuiltinMethodType) else None
         if isinstance(owner, str):
+            now.work(len(owner) + sum(map(now.size, given)))
             _check(__obj.__name__, owner, given)
+        elif isinstance(owner, (list, tuple)):
+            now.work(now.size(owner))
         return kept(super().call(__context, __obj, *given, **kwargs))
 
     @override
@@ -399,7 +411,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if operator == "*":
             for times, value in ((left, right), (right, left)):
                 if isinstance(times, int) and isinstance(value, (str, list, tuple)):
-                    now.fits(max(times, 0) * (now.size(value) + ITEM))
+                    now.fits(
+                        max(times, 0) * (len(value) if isinstance(value, str) else now.size(value))
+                    )
         if operator in "**" and isinstance(left, int) and isinstance(right, int):
             bits = (
                 left.bit_length() * right
@@ -413,6 +427,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if operator == "+":
             now.work(_length(left) + _length(right))
         return kept(super().call_binop(context, operator, left, right))
+
+
+def _few(tokens: Iterable[Any]) -> Iterator[Any]:
+    """Yield the words of a template, unless it has too many."""
+    for count, token in enumerate(tokens):
+        if count > MOST_WORDS:
+            raise TooMuchError(f"it has more than {MOST_WORDS:,} words and signs")
+        yield token
 
 
 def _length(value: Any) -> int:

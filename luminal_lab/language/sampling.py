@@ -95,16 +95,28 @@ class Sampler:
         1
         """
         given = _checked(logits)
-        x = self._penalised(given, text, prompt)
-        if self.temperature == 0:
-            id = int(x.argmax())
-        else:
-            ids, weights = self._left(x / self.temperature)
-            sums = weights.cumsum()
+        ids, weights = self._left(given, text, prompt)
+        sums = weights.cumsum()
+        drawn = 0.0
+        if len(ids) > 1:
             drawn = min(self._random.random() * sums[-1], np.nextafter(sums[-1], 0))
-            id = int(ids[np.count_nonzero(sums <= drawn)])
+        id = int(ids[np.count_nonzero(sums <= drawn)])
         top = given.max()
         return id, float(given[id] - top - np.log(np.exp(given - top).sum()))
+
+    def chances(self, logits: Array, text: Sequence[int], *, prompt: int = 0) -> Numbers:
+        """Return the probabilities [vocabulary] by which `pick` draws.
+
+        >>> import numpy as np
+        >>> from luminal_lab.language.sampling import Sampler
+        >>> Sampler(temperature=0.5, top_p=0.9).chances(np.log([0.1, 0.6, 0.3]), []).round(2)
+        array([0. , 0.8, 0.2])
+        """
+        given = _checked(logits)
+        ids, weights = self._left(given, text, prompt)
+        chances = np.zeros(len(given))
+        chances[ids] = weights / weights.sum()
+        return chances
 
     def _penalised(self, given: Numbers, text: Sequence[int], prompt: int) -> Numbers:
         """Return the logits with biases added, and what is there already made less likely."""
@@ -118,10 +130,13 @@ class Sampler:
             x[id] += bias
         if self.repetition_penalty != 1 or self.presence_penalty or self.frequency_penalty:
             ids = _ids(text, len(x))
+            start = ArgumentError.unless_number(
+                prompt, f"pick: prompt is {prompt!r}", "give how many ids are of the prompt"
+            )
             seen = np.unique(ids)
             penalty = self.repetition_penalty
             x[seen] = np.where(x[seen] > 0, x[seen] / penalty, x[seen] * penalty)
-            made, counts = np.unique(ids[prompt:], return_counts=True)
+            made, counts = np.unique(ids[start:], return_counts=True)
             x[made] -= self.presence_penalty + self.frequency_penalty * counts
         if np.isneginf(x.max()):
             raise ArgumentError(
@@ -130,13 +145,18 @@ class Sampler:
             )
         return x
 
-    def _left(self, x: Numbers) -> tuple[Ids, Numbers]:
+    def _left(self, given: Numbers, text: Sequence[int], prompt: int) -> tuple[Ids, Numbers]:
         """Return the ids that the filters keep, and weights in proportion to probabilities."""
+        x = self._penalised(given, text, prompt)
+        if self.temperature == 0:
+            return x.argmax(keepdims=True), np.ones(1)
+        with np.errstate(over="ignore"):  # what is far below becomes -inf
+            x = (x - x.max()) / self.temperature
         ids = np.arange(len(x))
         if self.top_k is not None and self.top_k < len(x):
             least = np.partition(x, -self.top_k)[-self.top_k]
             ids = np.flatnonzero(x >= least)  # with all that are as likely as the last
-        weights = np.exp(x[ids] - x.max())
+        weights = np.exp(x[ids])
         if self.top_p is not None and self.top_p < 1:
             kept = _likeliest(weights, self.top_p)
             ids, weights = ids[kept], weights[kept]
