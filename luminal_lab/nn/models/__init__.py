@@ -6,5 +6,17 @@ from luminal_lab.nn.models.encoder import Encoder, EncoderConfig
 from luminal_lab.nn.models.gpt2 import GPT2
 from luminal_lab.nn.models.llama import Llama
 from luminal_lab.nn.models.mlp import MLP
+from luminal_lab.nn.models.whisper import Whisper, WhisperConfig
 
-__all__ = ["CNN", "GPT2", "MLP", "Decoder", "DecoderConfig", "Encoder", "EncoderConfig", "Llama"]
+__all__ = [
+    "CNN",
+    "GPT2",
+    "MLP",
+    "Decoder",
+    "DecoderConfig",
+    "Encoder",
+    "EncoderConfig",
+    "Llama",
+    "Whisper",
+    "WhisperConfig",
+]
