@@ -2,6 +2,7 @@
 
 from luminal_lab.nn.models.cnn import CNN
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig
+from luminal_lab.nn.models.diffusion import UNet, UNetConfig
 from luminal_lab.nn.models.encoder import Encoder, EncoderConfig
 from luminal_lab.nn.models.gpt2 import GPT2
 from luminal_lab.nn.models.llama import Llama
@@ -17,6 +18,8 @@ __all__ = [
     "Encoder",
     "EncoderConfig",
     "Llama",
+    "UNet",
+    "UNetConfig",
     "Whisper",
     "WhisperConfig",
 ]
