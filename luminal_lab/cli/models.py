@@ -13,21 +13,26 @@ from typing import Any, cast
 from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.saying import say
 from luminal_lab.devices.runtime.program import DeviceProgram
-from luminal_lab.errors import ArgumentError, LabError, TrustError
+from luminal_lab.errors import ArgumentError, LabError, ModelError, TrustError
 from luminal_lab.importing.contents import FileContents, contents
 from luminal_lab.importing.detect import FileKind
+from luminal_lab.language.memory import plan_of_file
 from luminal_lab.opening import session_of
 
 ABOUT = """\
 Say what an ONNX file, a .pt2 of torch.export, or weights in safetensors or GGUF hold: inputs,
-values, ops; which of them are not here, and why; and what memory the model takes. Nothing in the
-file is run."""
+values, ops; which of them are not here, and why; and what memory the model takes: of a model of
+language with keys and values of a context. Nothing in the file is run."""
 EXAMPLES = """\
 luminal-lab models inspect model.onnx                     what it holds, and what is not here
 luminal-lab models inspect model.onnx --sizes batch=8     the memory for other sizes of its dims
+luminal-lab models inspect model.gguf --context 8192      the memory for texts of so many tokens
 luminal-lab models inspect model.safetensors --json       for a program"""
 SIZE = re.compile(r"(\w+)=(\d{1,12})")
 FORMAT = 1
+CONTEXT = 4096
+WEIGHTS = FileKind.GGUF, FileKind.SAFETENSORS, FileKind.INDEX, FileKind.FOLDER
+"""What may hold the weights of a decoder."""
 
 
 def options(reader: OptionReader) -> None:
@@ -36,6 +41,9 @@ def options(reader: OptionReader) -> None:
     inspected.add_argument("file", metavar="FILE", type=Path, help="a model, or weights")
     inspected.add_argument(
         "--sizes", metavar="DIM=N", nargs="*", default=[], help="sizes of dims; default: 1 each"
+    )
+    inspected.add_argument(
+        "--context", metavar="N", type=int, help=f"tokens of a text; default: {CONTEXT:,} at most"
     )
     inspected.add_argument("--trust", action="store_true", help="let PyTorch unpickle a .pt2")
     inspected.add_argument("--json", action="store_true", help="for a program")
@@ -57,6 +65,11 @@ def run(given: argparse.Namespace) -> int:
             note = "to say what a run takes PyTorch must unpickle it: --trust lets it"
         except LabError as error:
             why = str(error)
+    if held.kind in WEIGHTS and not held.missing:
+        try:
+            needs = _of_language(given.file, given.context, needs)
+        except ModelError as error:
+            note = f"as a model of language it is not here: {error.message}"
     held = replace(held, needs=needs)
     if given.json:
         told = {"format": FORMAT, **held.as_json(), "why": why}
@@ -89,6 +102,18 @@ def _needed(
     dims = {name: sizes.get(name, max(1, symbol.low)) for name, symbol in known.items()}
     said = ", ".join(f"{name} = {size}" for name, size in dims.items())
     return {f"values on the way{f' at {said}' if said else ''}": plan.bind(dims).arena_bytes}
+
+
+def _of_language(path: Path, context: int | None, needs: dict[str, int]) -> dict[str, int]:
+    """Return what a decoder takes in memory, or of other weights what is known."""
+    plan = plan_of_file(path)
+    if plan is None:
+        if context is not None:
+            raise ArgumentError(
+                f"models: {path} holds no decoder that is known here, so it has no --context"
+            )
+        return needs
+    return plan.needs(min(CONTEXT, plan.most) if context is None else context)
 
 
 COMMAND = Command("models", ABOUT, EXAMPLES, options, run)

@@ -210,7 +210,11 @@ def _exported(
     try:
         with torch.no_grad(), redirect_stderr(said):
             program = torch.export.export(
-                module, args, kwargs, dynamic_shapes=shapes if dynamic else None, strict=False
+                module,
+                args,
+                kwargs,
+                dynamic_shapes=_gathered(module, shapes) if dynamic else None,
+                strict=False,
             )
     except Exception as error:
         # Before it gives up on a branch, torch prints the half of the program that it has.
@@ -288,12 +292,24 @@ def _names_of(module: Torch, args: Sequence[object], kwargs: Mapping[str, object
             hint=f"its arguments are {', '.join(wanted)}; give examples of them as a tuple, or as "
             "a dict by name",
         ) from None
-    positional = [
-        name
-        for name, parameter in bound.signature.parameters.items()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    return [*positional[: len(args)], *kwargs]
+    names: list[str] = []
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(name)
+        elif parameter.kind is parameter.VAR_POSITIONAL:  # as torch.export calls its parts
+            names += [f"{name}_{k}" for k in range(len(args) - len(names))]
+    return [*names[: len(args)], *kwargs]
+
+
+def _gathered(module: Torch, shapes: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what is said of arguments, with those of a `*args` as a tuple under its name."""
+    own = inspect.signature(module.forward).parameters
+    many = next((name for name, p in own.items() if p.kind is p.VAR_POSITIONAL), "")
+    parts = [name for name in shapes if many and name not in own and name.startswith(f"{many}_")]
+    if not parts:
+        return shapes
+    rest = {name: shape for name, shape in shapes.items() if name not in parts}
+    return {**rest, many: tuple(shapes[name] for name in parts)}
 
 
 def _shapes(torch: Torch, what: str, value: Any, names: Any) -> Any:  # noqa: ANN401  # structures

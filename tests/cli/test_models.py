@@ -7,6 +7,7 @@ import pytest
 import luminal_lab as ll
 from tests.cli.asking import ask
 from tests.importing.test_contents import TINY, onnx_file
+from tests.language.test_memory import gguf
 from tests.needs import need
 
 OURS = TINY.replace("com.example.Swish", "Sigmoid").replace(', "com.example": 1', "")
@@ -24,6 +25,36 @@ def test_a_model_of_which_something_is_not_here(capsys, tmp_path):
     status, out, _ = ask(capsys, "models", "inspect", onnx_file(tmp_path))
     assert status == 1
     assert "not here  com.example.Swish: only ONNX's own ops are known" in out
+
+
+def test_a_model_of_language_needs_a_cache(capsys, tmp_path):
+    status, out, err = ask(capsys, "models", "inspect", gguf(tmp_path), "--context", "1024")
+    assert (status, err) == (0, "")
+    needs = out[out.index("needs ") :].splitlines()[:4]
+    assert needs[0].endswith(" bytes for weights")
+    assert needs[1:] == [
+        "       3,145,728 bytes for keys and values of a context of 1,024 tokens, 3,072 each",
+        *[line for line in needs[2:] if " bytes for values on the way of " in line],
+    ]
+    status, out, _ = ask(capsys, "models", "inspect", gguf(tmp_path))
+    assert "keys and values of a context of 2,048 tokens" in out  # as many as it was made for
+    status, _, err = ask(capsys, "models", "inspect", gguf(tmp_path), "--context", "5000")
+    assert (status, err.startswith("memory: a context of 5000 tokens")) == (2, True)
+
+
+def test_weights_of_no_decoder_have_no_context(capsys, tmp_path):
+    need("safetensors")
+    ll.nn.Linear(2, 3).save(tmp_path / "w.safetensors")
+    status, _, err = ask(capsys, "models", "inspect", tmp_path / "w.safetensors", "--context", "8")
+    assert (status, "holds no decoder that is known here" in err) == (2, True)
+
+
+def test_a_decoder_with_a_key_that_is_not_known_is_told(capsys, tmp_path):
+    path = gguf(tmp_path, **{"llama.twist": 2})
+    status, out, _ = ask(capsys, "models", "inspect", path)
+    assert status == 0
+    assert "as a model of language it is not here: GGUF of a llama: the key twist, 2, is" in out
+    assert "needs" in out
 
 
 def test_it_is_told_to_programs(capsys, tmp_path):

@@ -374,6 +374,25 @@ def test_a_file_of_another_kind_leads_to_what_opens_it(torch, tmp_path):
         ll.from_torch(tmp_path / "head.safetensors", trust=True)
 
 
+def test_arguments_of_any_number(torch):
+    class Sum(torch.nn.Module):
+        def forward(self, x, *others):
+            return sum(others, x * 2)
+
+    x, y, z = np.arange(36, dtype="float32").reshape(3, 4, 3)
+    fixed = ll.from_torch(Sum(), (x, y))
+    assert list(fixed.types) == ["x", "others_0"]
+    rows = "rows", None
+    model = ll.from_torch(Sum(), (x, y, z), dynamic={"x": rows, "others_0": rows, "others_1": rows})
+    cx = ll.Graph()
+    given = model.tensors(cx)
+    result = model(**given).retrieve()
+    for tensor, value in zip(given.values(), (x, y, z), strict=True):
+        tensor.set(value[:2])
+    cx.execute()
+    np.testing.assert_array_equal(result.numpy(), (x * 2 + y + z)[:2])
+
+
 def test_structures_of_arguments(torch):
     class Pair(torch.nn.Module):
         def forward(self, pair, more):
