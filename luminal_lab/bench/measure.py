@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import statistics
 import tempfile
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from luminal_lab.bench.model_workloads import with_file
 from luminal_lab.bench.peers.known import OURS, PEERS, Known
 from luminal_lab.bench.process import Failed, Prepared, Process
 from luminal_lab.bench.rows import BenchRow, Report
@@ -40,7 +42,6 @@ QUICK_TURN = 0.02
 """The seconds of a turn in a quick run."""
 SHARED = Path("/dev/shm")  # where Linux has files that are only in memory
 WRITTEN = "bytes written"
-COMPILING = "compile_gpt2"
 TOO_LONG = "a quick run leaves it out: compiling takes longer than everything else"
 
 
@@ -52,6 +53,8 @@ class Options(NamedTuple):
     is_quick: bool = False
     rounds: int = ROUNDS
     peers: tuple[Known, ...] = PEERS
+    limit: float = math.inf
+    """The seconds after which no other row begins."""
 
 
 def measure(
@@ -88,10 +91,14 @@ def _measured(
             report.missing[peer.name] = peer.missing
         else:
             peers.append(peer)
-            report.versions[peer.name] = version_of(peer.modules[0])
+            report.versions[peer.name] = version_of(peer.package)
     with scratch() as folder, BenchRun(report, options, peers, folder, bar) as run:
         for workload in workloads:
-            row = run.compiling(workload) if workload.kind == COMPILING else run.row(workload)
+            if perf_counter() - begin > options.limit:
+                report.left_out.append(workload.name)
+                bar.step()
+                continue
+            row = run.alone(workload) if workload.is_alone else run.row(workload)
             row.unable |= {n: why for n, why in report.missing.items() if n not in row.unable}
             row.conclude(report.rates)
             report.rows.append(row)
@@ -151,6 +158,7 @@ class BenchRun:
         """Measure one workload."""
         row = new_row(workload)
         self.announce(f"{workload.name}: data")
+        workload = with_file(workload, self.folder)
         data = workload.data(
             workload.sizes, np.random.default_rng(zlib.crc32(workload.kind.encode()))
         )
@@ -173,10 +181,7 @@ class BenchRun:
                     row.failed.append(f"{name}: {error}")
                     continue
                 row.first_ms[name] = prepared.seconds * 1e3
-                row.facts |= {
-                    (fact if name == OURS.name else f"{fact}: {name}"): value
-                    for fact, value in prepared.facts.items()
-                }
+                add_facts(row, name, prepared)
                 ready[name] = process
                 if name == OURS.name:
                     ours = prepared.results
@@ -239,11 +244,12 @@ class BenchRun:
                 row.rounds.setdefault(name, []).append(statistics.median(times) * 1e3)
                 row.runs[name] = row.runs.get(name, 0) + len(times)
 
-    # -- compile time ------------------------------------------------------------------------------
+    # -- a process for each run --------------------------------------------------------------------
 
-    def compiling(self, workload: Workload) -> BenchRow:
+    def alone(self, workload: Workload) -> BenchRow:
         """Measure the time from a model to its first result, each time in a new process."""
         row = new_row(workload)
+        workload = with_file(workload, self.folder)
         path = self.folder / "data"
         stored = store(workload.data(workload.sizes, np.random.default_rng(0)), path)
         ours: list[Array] | None = None
@@ -253,9 +259,10 @@ class BenchRun:
                 if name in row.unable:
                     continue
                 self.announce(f"{workload.name}: round {k + 1}, {name}")
-                prepared = self._compiled(name, known, workload, stored, row)
+                prepared = self._first(name, known, workload, stored, row)
                 if prepared is None:
                     continue
+                add_facts(row, name, prepared)
                 row.rounds.setdefault(name, []).append(prepared.seconds * 1e3)
                 row.runs[name] = k + 1
                 if name == OURS.name:
@@ -265,7 +272,7 @@ class BenchRun:
         path.unlink()
         return row
 
-    def _compiled(
+    def _first(
         self, name: str, known: Known, workload: Workload, stored: StoredArrays, row: BenchRow
     ) -> Prepared | None:
         """Let a library compile, either in an empty home or where it has compiled before."""
@@ -304,7 +311,17 @@ def new_row(workload: Workload) -> BenchRow:
         read=workload.cost.read,
         written=workload.cost.written,
         tolerance=workload.tolerance,
+        tokens=workload.tokens,
+        goals=dict(workload.goals),
     )
+
+
+def add_facts(row: BenchRow, name: str, prepared: Prepared) -> None:
+    """Note what a library has counted."""
+    row.facts |= {
+        (fact if name == OURS.name else f"{fact}: {name}"): value
+        for fact, value in prepared.facts.items()
+    }
 
 
 def grown(row: BenchRow) -> list[str]:

@@ -22,7 +22,8 @@ import numpy as np
 
 import luminal_lab
 from luminal_lab.bench.machine_code import machine_code
-from luminal_lab.bench.measure import COMPILING, STEADY, TRIES, apart, scratch
+from luminal_lab.bench.measure import STEADY, TRIES, apart, scratch
+from luminal_lab.bench.model_workloads import with_file
 from luminal_lab.bench.peers.known import OURS
 from luminal_lab.bench.process import Failed, Process
 from luminal_lab.bench.rows import geometric_mean
@@ -138,8 +139,10 @@ def compare(
         try:
             for workload in workloads:
                 bar.now(workload.name)
-                if workload.kind == COMPILING:
-                    report.left_out[workload.name] = "a compile is not timed in pairs"
+                if workload.is_alone:
+                    report.left_out[workload.name] = (
+                        "what takes a process for each run is not timed in pairs"
+                    )
                 else:
                     report.rows.append(both.row(workload))
                     bar.aside()
@@ -185,6 +188,7 @@ class _Both:
 
     def row(self, workload: Workload) -> Pair:
         row = Pair(workload.name)
+        workload = with_file(workload, self.folder)
         data = workload.data(
             workload.sizes, np.random.default_rng(zlib.crc32(workload.kind.encode()))
         )

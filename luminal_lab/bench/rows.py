@@ -65,6 +65,10 @@ class BenchRow:
     read: int = 0
     written: int = 0
     tolerance: float = 0.0
+    tokens: int = 0
+    """How many tokens of a language model a run computes."""
+    goals: dict[str, float] = field(default_factory=dict[str, float])
+    """The least ratio to a library, or the least share of the `limit`, or the most `ms`."""
 
     @property
     def spread(self) -> float | None:
@@ -111,6 +115,8 @@ class Report:
     missing: dict[str, str] = field(default_factory=dict[str, str])
     """Libraries that are not installed, and the command that installs them."""
     rows: list[BenchRow] = field(default_factory=list[BenchRow])
+    left_out: list[str] = field(default_factory=list[str])
+    """Workloads for which there was no time."""
     seconds: float = 0.0
 
     @property

@@ -17,7 +17,6 @@ LEAST_MEAN = 1.5
 """The geometric mean of the ratios on those lines."""
 LEAST_SHARE = 0.7
 """The share of the limit on lines limited by memory, and in large products."""
-COLD_MS, CACHED_MS = 10_000.0, 500.0
 HEADER = "workload                 ours, ms best peer, ms which           ratio  limit"
 
 
@@ -44,6 +43,10 @@ def line(row: BenchRow) -> str:
 def extras(row: BenchRow) -> list[str]:
     """Return the lines under a row: our other forms, and failures."""
     lines = [f"  {name + ':':<31} {number(ms):>10} ms" for name, ms in row.variants.items()]
+    if row.tokens and row.ours_ms:
+        rates = {"ours": row.ours_ms, **row.peers}
+        said = ", ".join(f"{who} {_rate(1e3 * row.tokens / ms)}" for who, ms in rates.items())
+        lines.append(f"  tokens/s: {said}")
     lines += [f"  {name}: {value:,.0f}" for name, value in row.facts.items()]
     if row.tries > 1:
         lines.append(f"  the calmest of {row.tries} tries, for the rounds of one were far apart")
@@ -108,6 +111,8 @@ def foot(report: Report) -> str:
     for why, names in reasons.items():
         where = "everywhere" if len(names) == len(report.rows) > 1 else ", ".join(names)
         text += listed(f"{why} ({where})")
+    if report.left_out:
+        text += listed(f"there was no time for {', '.join(report.left_out)}")
     text.append(f"{report.seconds:.0f} s in all")
     return "\n".join(text)
 
@@ -155,19 +160,35 @@ def shortfalls(report: Report) -> list[Shortfall]:
 def _missed(row: BenchRow) -> list[str]:
     assert row.ours_ms is not None
     said: list[str] = []
-    if row.best_peer_ratio is not None and row.best_peer_ratio < LEAST_RATIO:
-        said.append(f"{row.best_peer_ratio:.2f} of {row.best_peer}, goal {LEAST_RATIO}")
-    is_product = row.name in ("matmul-1024", "matmul-2048")
-    if (
-        row.limit_share is not None
-        and (row.bound == "memory" or is_product)
-        and row.limit_share < LEAST_SHARE
-    ):
-        said.append(f"{row.limit_share:.0%} of the limit, goal {LEAST_SHARE:.0%}")
-    for name, most in (("compile-cold", COLD_MS), ("compile-cached", CACHED_MS)):
-        if row.name == name and row.ours_ms > most:
-            said.append(f"{row.ours_ms / 1e3:.1f} s, goal {most / 1e3:g} s")
+    for name, goal in (row.goals or _usual_goals(row)).items():
+        if name == "limit":
+            if row.limit_share is not None and row.limit_share < goal:
+                said.append(f"{row.limit_share:.0%} of the limit, goal {goal:.0%}")
+        elif name == "ms":
+            if row.ours_ms > goal:
+                said.append(f"{_span(row.ours_ms)}, goal {_span(goal)}")
+        elif name in row.facts:
+            if row.facts[name] > goal:
+                said.append(f"{row.facts[name]:,.0f} {name}, goal {goal:,.0f}")
+        elif name in row.peers and row.peers[name] / row.ours_ms < goal:
+            said.append(f"{row.peers[name] / row.ours_ms:.2f} of {name}, goal {goal:g}")
     return said
+
+
+def _usual_goals(row: BenchRow) -> dict[str, float]:
+    """Return the goals of a row that has none of its own."""
+    goals = {} if row.best_peer is None else {row.best_peer: LEAST_RATIO}
+    if row.bound == "memory" or row.name in ("matmul-1024", "matmul-2048"):
+        goals["limit"] = LEAST_SHARE
+    return goals
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _span(ms: float) -> str:
+    return f"{ms / 1e3:.3g} s" if ms >= 1e3 else f"{ms:.3g} ms"
 
 
 def _why(row: BenchRow) -> str:

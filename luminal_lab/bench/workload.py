@@ -49,6 +49,16 @@ class Workload:
     """Whether other libraries have anything like it."""
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     """Peers that are left out, and why."""
+    is_alone: bool = False
+    """Whether each run has a process of its own, in which nothing has been done before."""
+    form: str = ""
+    """The form of the weights in a GGUF file, if the workload is of a model in one."""
+    path: str = ""
+    """The file, once it is written."""
+    tokens: int = 0
+    """How many tokens a run of a language model computes."""
+    goals: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The least ratio to a library, or the least share of the `limit`, or the most `ms`."""
 
 
 class Unable(Exception):  # noqa: N818  # not an error: an answer

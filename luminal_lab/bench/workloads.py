@@ -17,7 +17,7 @@ Data = Callable[[Sizes, np.random.Generator], Arrays]
 
 def workloads(quick: bool = False) -> tuple[Workload, ...]:
     """Return all workloads in the order of the table; `quick` gives them smaller sizes."""
-    parts = _by_rows, _products, _mixing, _models, _compiling
+    parts = _by_rows, _products, _mixing, _models, calls, _compiling
     return tuple(workload for part in parts for workload in part(quick))
 
 
@@ -324,6 +324,33 @@ def _models(quick: bool) -> Iterator[Workload]:
     )
 
 
+def calls(quick: bool) -> Iterator[Workload]:
+    """Yield the rows that measure what a call costs outside of the kernels."""
+    deep = {**LLAMA_QUICK, "layers": 2 if quick else 30, "capacity": 512}
+    rows = (
+        (
+            "call-step",
+            f"a decode step of {deep['layers']} small layers, a new past each time",
+            deep,
+        ),
+        ("call-execute", "cx.execute() of a small graph", {"size": 64}),
+        ("call-function", "cx.as_function() of a small graph, called", {"size": 64}),
+    )
+    for name, about, sizes in rows:
+        yield Workload(
+            name,
+            name.replace("-", "_"),
+            f"{about}, without the time in kernels",
+            sizes,
+            model_data.llama if name == "call-step" else normal(lambda s: {"x": (1, s["size"])}),
+            Cost(0, 0, 0),
+            is_model=name == "call-step",
+            has_peers=False,
+            tolerance=1e-3,
+            goals={"ms": 0.3} if name == "call-step" else {},
+        )
+
+
 def _compiling(quick: bool) -> Iterator[Workload]:
     gpt2 = GPT2_QUICK if quick else GPT2_SMALL
     for cached, about in enumerate(("nothing cached", "from the cache on disk")):
@@ -336,4 +363,6 @@ def _compiling(quick: bool) -> Iterator[Workload]:
             Cost(0, 0, 0),
             is_model=True,
             tolerance=1e-3,
+            is_alone=True,
+            goals={"ms": 500.0 if cached else 10_000.0},
         )

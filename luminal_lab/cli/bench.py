@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import luminal_lab
 from luminal_lab.bench.measure import Options, measure
+from luminal_lab.bench.model_files import SHAPES
+from luminal_lab.bench.model_workloads import model_workloads
 from luminal_lab.bench.paired import (
     Pair,
     PairedReport,
@@ -17,7 +20,7 @@ from luminal_lab.bench.paired import (
     head as paired_head,
     line as paired_line,
 )
-from luminal_lab.bench.peers.known import PEERS, Known
+from luminal_lab.bench.peers.known import MODEL_PEERS, PEERS, Known
 from luminal_lab.bench.rows import BenchRow, Report, differences, read_report, slower
 from luminal_lab.bench.table import WIDTH, extras, foot, head, line
 from luminal_lab.bench.workload import Workload
@@ -32,13 +35,19 @@ ABOUT = """\
 Measure luminal_lab beside NumPy, PyTorch, torch.compile, JAX, ONNX Runtime and tinygrad: the same
 work on the same data with the same number of threads, in turns, comparing results. Each row has
 the median of three rounds, the ratio to the fastest library (above 1 where luminal_lab is faster),
-and the share of what the machine's rates allow. Libraries: pip install 'luminal-lab[bench]'."""
+and the share of what the machine's rates allow. Libraries: pip install 'luminal-lab[bench]'.
+
+With --models the rows are prompts, steps and first tokens of a Llama from GGUF files with drawn
+weights, in float32, bfloat16, float16, Q8_0 and Q4_K_M, beside llama.cpp, PyTorch, torch.compile
+and ONNX Runtime."""
 EXAMPLES = """\
 luminal-lab bench --quick                     small sizes: does everything work?
 luminal-lab bench --only matmul-1024,gelu     these two
 luminal-lab bench --json today.json           keep the rows
 luminal-lab bench --against today.json        what became slower since then?
-luminal-lab bench --old HEAD~3                this checkout beside an old one, in pairs"""
+luminal-lab bench --old HEAD~3                this checkout beside an old one, in pairs
+luminal-lab bench --models --shape small      language models, of 0.1 billion weights
+luminal-lab bench --models --only decode-128-q8_0 --peers llama.cpp"""
 STATUS = """\
 exit status: 0 if all went well, 1 if a row failed or results differ, 2 if a request is wrong"""
 
@@ -51,6 +60,15 @@ def options(reader: OptionReader) -> None:
         action="append",
         default=[],
         help="only this workload, or several with commas between; may be given again",
+    )
+    reader.add_argument("--models", action="store_true", help="language models from GGUF files")
+    reader.add_argument(
+        "--shape",
+        choices=[name for name in SHAPES if name != "tiny"],
+        help="the model: of 1.2 (default), 0.5 or 0.1 billion weights",
+    )
+    reader.add_argument(
+        "--limit", metavar="SECONDS", type=float, help="begin no row after so many seconds"
     )
     reader.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
     reader.add_argument("--json", metavar="FILE", type=Path, help="save the rows there")
@@ -82,8 +100,12 @@ def wrapped(text: str, words: Iterable[str]) -> str:
 
 def run(given: argparse.Namespace) -> int:
     """Measure the chosen rows, print the table, and return the exit status."""
-    chosen = chosen_workloads(",".join(given.only), is_quick=given.quick)
-    peers = PEERS if given.peers is None else chosen_peers(given.peers)
+    if given.shape is not None and not given.models:
+        raise ArgumentError("bench: --shape is given without --models", hint="give both")
+    rows = model_workloads(given.shape or "1b", quick=given.quick) if given.models else None
+    chosen = chosen_workloads(",".join(given.only), rows or workloads(given.quick))
+    known = MODEL_PEERS if given.models else PEERS
+    peers = known if given.peers is None else chosen_peers(given.peers, known)
     if given.threads < 0:
         raise ArgumentError(f"bench: threads is {given.threads}", hint="give 1 or more")
     if given.old is not None:
@@ -99,7 +121,12 @@ def run(given: argparse.Namespace) -> int:
 
     report = measure(
         chosen,
-        Options(given.threads, given.quick, peers=peers),
+        Options(
+            given.threads,
+            given.quick,
+            peers=peers,
+            limit=math.inf if given.limit is None else given.limit,
+        ),
         luminal_lab.__version__,
         done,
     )
@@ -113,10 +140,14 @@ def run(given: argparse.Namespace) -> int:
 
 def run_paired(given: argparse.Namespace, chosen: list[Workload]) -> int:
     """Time an old checkout beside this one, print the table, and return the exit status."""
-    for name in ("peers", "against"):
+    for name, why in (
+        ("peers", "has no other libraries"),
+        ("against", "has no other libraries"),
+        ("limit", "has no such limit"),
+    ):
         if getattr(given, name) is not None:
             raise ArgumentError(
-                f"bench: --old and --{name} are given, and --old has no other libraries",
+                f"bench: --old and --{name} are given, and --old {why}",
                 hint=f"leave out --{name}",
             )
     if given.json is not None:
@@ -144,9 +175,9 @@ def print_changes(report: Report, then: Report, path: Path) -> None:
         say(f"  {text}")
 
 
-def chosen_workloads(only: str, *, is_quick: bool) -> list[Workload]:
+def chosen_workloads(only: str, among: Iterable[Workload]) -> list[Workload]:
     """Return the workloads with the names given; all of them if none is."""
-    known = {workload.name: workload for workload in workloads(is_quick)}
+    known = {workload.name: workload for workload in among}
     names = [name.strip() for name in only.split(",") if name.strip()]
     for name in names:
         if name not in known:
@@ -157,22 +188,22 @@ def chosen_workloads(only: str, *, is_quick: bool) -> list[Workload]:
     return [workload for name, workload in known.items() if name in names or not names]
 
 
-def chosen_peers(names: str) -> tuple[Known, ...]:
+def chosen_peers(names: str, among: Sequence[Known]) -> tuple[Known, ...]:
     """Return the libraries with the names given: theirs or their packages', in any case."""
     known: dict[str, Known] = {}
-    for peer in PEERS:
+    for peer in among:
         known.setdefault(_bare(peer.modules[0]), peer)
         known[_bare(peer.name)] = peer
     asked = {_bare(name): name.strip().lower() for name in names.split(",") if name.strip()}
     for bare, name in asked.items():
         if bare not in known and bare != "none":
-            words = [*known, *(peer.name.lower() for peer in PEERS)]
+            words = [*known, *(peer.name.lower() for peer in among)]
             raise ArgumentError(
                 f"bench: there is no library {name!r} to measure",
-                hint=nearest(name, words) or f"they are {', '.join(p.name for p in PEERS)}",
+                hint=nearest(name, words) or f"they are {', '.join(p.name for p in among)}",
             )
     chosen = [known[bare] for bare in asked if bare in known]
-    return tuple(peer for peer in PEERS if peer in chosen)
+    return tuple(peer for peer in among if peer in chosen)
 
 
 def _bare(name: str) -> str:
@@ -187,5 +218,10 @@ COMMAND = Command(
     options,
     run,
     STATUS,
-    more=lambda: wrapped("workloads:", (workload.name for workload in workloads())),
+    more=lambda: "\n".join(
+        [
+            wrapped("workloads:", (workload.name for workload in workloads())),
+            wrapped("with --models:", (workload.name for workload in model_workloads())),
+        ]
+    ),
 )

@@ -263,6 +263,12 @@ class MultiheadAttention(Attention):
         return [y.linear(w, b) for y, w, b in zip(given, weights, biases, strict=True)]
 
     @override
+    def matrices(self) -> Sequence[Parameter]:
+        if "in_proj_weight" in vars(self):
+            return (self.in_proj_weight,)
+        return self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+
+    @override
     def options(self) -> str:
         heads = f"{self.heads} heads" + f" over {self.kv_heads}" * (self.kv_heads != self.heads)
         return f"{self.parts[0]}, {heads}"

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from luminal_lab.bench.measure import BenchRun, Options, apart, grown, measure, new_row
+from luminal_lab.bench.model_workloads import model_workloads
 from luminal_lab.bench.peers.known import PEERS, Known
-from luminal_lab.bench.process import Failed, Process
+from luminal_lab.bench.peers.peer import MEMORY, ReadyWorkload
+from luminal_lab.bench.process import Failed, Process, timed
 from luminal_lab.bench.rows import BenchRow, Report
 from luminal_lab.bench.workloads import EIGHTH, workloads
 from luminal_lab.progress import Progress
@@ -118,6 +120,36 @@ def test_a_quick_look_tells_of_rounds_far_apart_and_runs_none_again(tmp_path):
     run._turns(workload, row, cast("dict[str, Process]", {"luminal_lab": ours}))
     assert row.rounds["luminal_lab"] == pytest.approx([1.0, 2.0, 1.0])
     assert (row.tries, ours.left) == (1, [0.001])
+
+
+def test_no_row_begins_after_the_limit():
+    report = measure(workloads(quick=True)[:2], Options(1, is_quick=True, peers=(), limit=0), "1")
+    assert (report.rows, report.left_out) == ([], ["gelu", "softmax"])
+
+
+def test_a_model_in_a_file_is_measured_and_its_first_token_by_a_process_for_each_run():
+    names = "decode-128-q8_0", "first-token-q8_0"
+    chosen = [row for row in model_workloads(quick=True) if row.name in names]
+    report = measure(chosen, Options(1, is_quick=True, rounds=2, peers=()), "1.2.3")
+    decode, first = report.rows
+    assert not decode.failed
+    assert not first.failed
+    assert decode.tokens == 1
+    assert len(decode.rounds["luminal_lab"]) == len(first.rounds["luminal_lab"]) == 2
+    assert first.runs == {"luminal_lab": 2}
+    assert decode.facts["launches"] > 10
+    assert first.facts[MEMORY] > 20
+
+
+def test_what_does_not_count_is_taken_off_each_run():
+    runs, taken = [], iter([1.0, 2.0, 3.0] + [0.0] * 10_000)
+    ready = ReadyWorkload(lambda: runs.append(1), list, inner=lambda: next(taken))
+    times = timed(ready, 0.01)
+    # The first run warms up.
+    assert times[0] < -1.5
+    assert times[1] < -2.5
+    assert all(seconds >= 0 for seconds in times[2:])
+    assert len(times) == len(runs) - 1
 
 
 # -- comparing -------------------------------------------------------------------------------------

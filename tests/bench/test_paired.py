@@ -52,7 +52,9 @@ def test_a_commit_beside_the_checkout(monkeypatch):
     assert report.is_good
     assert report.mean == pytest.approx(row.ratio)
     assert seen == [(report, row)]
-    assert report.left_out == {"compile-cold": "a compile is not timed in pairs"}
+    assert report.left_out == {
+        "compile-cold": "what takes a process for each run is not timed in pairs"
+    }
     given = json.loads(report.to_json())
     assert given["commit"] == commit_of("HEAD")
     assert given["rows"][0]["ratio"] == row.ratio

@@ -97,12 +97,40 @@ def test_products_are_held_to_the_limit_when_they_are_large():
 
 def test_compiling_has_a_goal_of_its_own():
     cold, cached = BenchRow("compile-cold", ""), BenchRow("compile-cached", "")
-    for made, ms in ((cold, 12_000.0), (cached, 400.0)):
+    for made, ms, goal in ((cold, 12_000.0, 10_000.0), (cached, 400.0, 500.0)):
+        made.goals = {"ms": goal}
         made.rounds["luminal_lab"] = [ms]
         made.conclude(RATES)
     assert [tuple(one) for one in shortfalls(report(cold, cached))] == [
-        ("compile-cold", "12.0 s, goal 10 s")
+        ("compile-cold", "12 s, goal 10 s")
     ]
+
+
+def test_a_row_may_have_goals_of_its_own_which_take_the_place_of_the_usual_ones():
+    made = row("decode", NumPy=[1.0, 1.0, 1.0], **{"llama.cpp": [0.99, 0.99, 0.99]})
+    made.facts = {"MB": 120.0}
+    made.goals = {"llama.cpp": 0.85, "limit": 0.4, "ms": 2.0, "MB": 150.0, "absent": 9.0}
+    assert shortfalls(report(made)) == []
+    made.goals = {"llama.cpp": 0.95, "limit": 0.5, "ms": 0.3, "MB": 100.0}
+    (short,) = shortfalls(report(made))
+    assert short.reason.startswith(
+        "0.90 of llama.cpp, goal 0.95; 45% of the limit, goal 50%; 1.1 ms, goal 0.3 ms; "
+        "120 MB, goal 100 (limited by "
+    )
+
+
+def test_a_row_of_a_language_model_tells_of_tokens():
+    made = row(PyTorch=[50.0, 50.0, 50.0])
+    made.tokens = 1
+    assert extras(made) == ["  tokens/s: ours 909, PyTorch 20"]
+    made.ours_ms = None
+    assert extras(made) == []
+
+
+def test_what_was_left_out_for_want_of_time_is_listed():
+    made = report(row("a"))
+    made.left_out = ["b", "c"]
+    assert "  there was no time for b, c\n" in foot(made)
 
 
 def test_the_means_are_of_all_lines_and_of_those_with_room():

@@ -8,7 +8,7 @@ import pytest
 
 from luminal_lab.bench.model_data import gpt2_shapes, llama_shapes
 from luminal_lab.bench.peers.known import OURS, PEERS
-from luminal_lab.bench.peers.ours import floats
+from luminal_lab.bench.peers.ours import blocks
 from luminal_lab.bench.workloads import GPT2_SMALL, LLAMA_1B, workloads
 from luminal_lab.nn.models import GPT2
 
@@ -18,6 +18,7 @@ NAMES = """
 gelu softmax layer-norm rms-norm chain sum-rows sum-columns
 matmul-256 matmul-512 matmul-1024 matmul-2048 matmul-128x768x3072 mlp linear-gelu
 attention attention-causal conv gpt2 llama-decode llama-decode-q8 train-cnn train-gpt decode-cache
+call-step call-execute call-function
 compile-cold compile-cached
 """.split()  # noqa: SIM905  # a list of names reads better so
 
@@ -81,8 +82,8 @@ def test_what_is_drawn_in_q8_0_is_what_its_floats_become_in_that_form():
     name = "model.layers.0.mlp.up_proj.weight"
     q, scale = data[f"{name}.q"], data[f"{name}.scale"]
     assert (q.dtype, scale.dtype, q.shape, scale.shape) == ("int8", "float16", (128, 64), (128, 2))
-    blocks = floats(q, scale).reshape(128, 2, 32)
-    again = (np.abs(blocks).max(-1) / np.float32(127)).astype(np.float16)
+    values = blocks(q, scale).value.reshape(128, 2, 32)
+    again = (np.abs(values).max(-1) / np.float32(127)).astype(np.float16)
     np.testing.assert_array_equal(again, scale)
-    found = np.rint(blocks / again.astype(np.float32)[..., None]).reshape(q.shape)
+    found = np.rint(values / again.astype(np.float32)[..., None]).reshape(q.shape)
     np.testing.assert_array_equal(found, q)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from luminal_lab.bench.peers.known import Known
+from luminal_lab.bench.peers.known import PEERS, Known
 from luminal_lab.bench.rows import read_report
 from luminal_lab.cli import bench
 from tests.bench.planted import Wrong, known
@@ -15,6 +15,7 @@ def test_help_of_the_benchmark_lists_the_workloads(capsys):
     _, out, _ = ask(capsys, "bench", "--help")
     assert "--against FILE" in out
     assert "llama-decode-q8" in out
+    assert "decode-1024-q4_k_m" in out
     assert "pip install 'luminal-lab[bench]'" in out
     assert max(map(len, out.splitlines())) <= 100
 
@@ -38,6 +39,21 @@ def test_help_of_the_benchmark_lists_the_workloads(capsys):
             ["--old", "HEAD", "--peers", "none"],
             "bench: --old and --peers are given, and --old has no other libraries\n"
             "hint: leave out --peers\n",
+        ),
+        (
+            ["--old", "HEAD", "--limit", "3"],
+            "bench: --old and --limit are given, and --old has no such limit\n"
+            "hint: leave out --limit\n",
+        ),
+        (["--shape", "small"], "bench: --shape is given without --models\nhint: give both\n"),
+        (
+            ["--models", "--only", "decode-128-q8"],
+            "bench: there is no workload 'decode-128-q8'\nhint: did you mean 'decode-128-q8_0'?\n",
+        ),
+        (
+            ["--models", "--peers", "numpy"],
+            "bench: there is no library 'numpy' to measure\n"
+            "hint: they are llama.cpp, PyTorch, torch.compile, ONNX Runtime\n",
         ),
         (["--threads", "-1"], "bench: threads is -1\nhint: give 1 or more\n"),
         (
@@ -73,6 +89,23 @@ def test_a_quick_run_is_printed_saved_and_compared(capsys, tmp_path):
     assert len(read_report(second).rows) == 2
 
 
+def test_language_models_are_printed_with_their_tokens(capsys):
+    asked = (
+        "--models",
+        "--quick",
+        "--threads",
+        "1",
+        "--peers",
+        "none",
+        "--only",
+        "decode-128-q4_k_m",
+    )
+    status, out, _ = ask(capsys, "bench", *asked)
+    assert status == 0
+    assert "\ndecode-128-q4_k_m " in out
+    assert "\n  tokens/s: ours " in out
+
+
 def test_a_library_that_disagrees_makes_it_fail(capsys, monkeypatch):
     absent = Known("Absent", "tests.bench.absent:Absent", ("no_such_package",))
     monkeypatch.setattr(bench, "PEERS", (known(Wrong), absent))
@@ -85,7 +118,10 @@ def test_a_library_that_disagrees_makes_it_fail(capsys, monkeypatch):
 
 def test_usage_names_all_options(capsys):
     usage = ask(capsys, "bench", "--help")[1].partition("\n\n")[0]
-    for option in ("--quick", "--only", "--threads", "--peers", "--json", "--against", "--old"):
+    for option in (
+        *("--quick", "--only", "--threads", "--peers", "--json", "--against", "--old"),
+        *("--models", "--shape", "--limit"),
+    ):
         assert option in usage
 
 
@@ -100,4 +136,4 @@ def test_usage_names_all_options(capsys):
     ],
 )
 def test_libraries_go_by_their_names_and_their_packages(given, names):
-    assert [peer.name for peer in bench.chosen_peers(given)] == names
+    assert [peer.name for peer in bench.chosen_peers(given, PEERS)] == names

@@ -32,6 +32,32 @@ def test_matrices_of_layers_are_packed_and_nothing_else():
     assert not any(one.form for one in layers.parameters().values())
 
 
+@pytest.mark.parametrize(
+    ("more", "is_cross"), [({}, False), ({}, True), ({"kdim": 64}, True)], ids=["", "cross", "kdim"]
+)
+def test_the_projections_of_an_attention_are_packed_and_compute_the_same(more, is_cross):
+    layer = nn.MultiheadAttention(32, 4, num_kv_heads=2, **more).initialise(0)
+    names = ["q_proj_weight", "k_proj_weight", "v_proj_weight"] if more else ["in_proj_weight"]
+    assert list(ll.quantise(layer)) == [*names, "out_proj.weight"]
+    rng = np.random.default_rng(1)
+    size = layer.features[1]
+    x, y = rng.standard_normal((2, 3, 32)), rng.standard_normal((2, 5, size))
+
+    def result():
+        cx = Graph()
+        query = cx.tensor(x.shape).set(x)
+        key = cx.tensor(y.shape).set(y) if is_cross else query
+        value = None if not more else cx.tensor((2, 5, 32)).set(y[..., :32])
+        mixed = layer(query, key, value).retrieve()
+        cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+        cx.execute()
+        return mixed.numpy()
+
+    few = result()
+    assert list(ll.quantise(layer, None)) == [*names, "out_proj.weight"]
+    np.testing.assert_allclose(few, result(), rtol=1e-5, atol=1e-6)
+
+
 def test_a_shared_table_is_packed_once():
     llama = nn.models.Llama(layers=1, heads=2, width=32, hidden=64, vocab=40, tied=True)
     assert "lm_head.weight" not in ll.quantise(llama)

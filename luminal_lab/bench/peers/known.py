@@ -20,6 +20,15 @@ class Known(NamedTuple):
     """Its module and class."""
     modules: tuple[str, ...]
     """Modules that must be importable."""
+    extra: str = EXTRA
+    """The command that installs it."""
+    distribution: str = ""
+    """Its package, if that has another name than its module."""
+
+    @property
+    def package(self) -> str:
+        """Its name for pip."""
+        return self.distribution or self.modules[0]
 
     @property
     def missing(self) -> str | None:
@@ -28,7 +37,7 @@ class Known(NamedTuple):
         if not absent:
             return None
         names = " and ".join(absent)
-        return f"{names} {'is' if len(absent) == 1 else 'are'} not installed: {EXTRA}"
+        return f"{names} {'is' if len(absent) == 1 else 'are'} not installed: {self.extra}"
 
     def unable(self, kind: str) -> str | None:
         """Why it cannot run a kind of workload; None if it can."""
@@ -50,3 +59,15 @@ PEERS = (
     _known("ONNX Runtime", "onnxruntime", "ONNXRuntime", "onnxruntime", "onnx"),
     _known("tinygrad", "tinygrad", "TinyGrad"),
 )
+LLAMA_CPP = Known(
+    "llama.cpp",
+    "luminal_lab.bench.peers.llamacpp:LlamaCpp",
+    ("llama_cpp",),
+    "CMAKE_ARGS=-DGGML_NATIVE=ON pip install llama-cpp-python, which compiles llama.cpp",
+    "llama-cpp-python",
+)
+MODEL_PEERS = (
+    LLAMA_CPP,
+    *(peer for peer in PEERS if peer.name in ("PyTorch", "torch.compile", "ONNX Runtime")),
+)
+"""The libraries that can run language models."""

@@ -6,13 +6,15 @@ from __future__ import annotations
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownArgumentType=false
 from importlib import import_module
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from luminal_lab.bench.peers.numpy import turns
+from luminal_lab.bench.peers.onnx_decoder import ENDS, DecoderWriter, empty_caches
 from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
-from luminal_lab.bench.workload import Arrays, Sizes
+from luminal_lab.bench.workload import Arrays, Sizes, Workload
 from luminal_lab.core.dtypes import Array
 
 NO_TRAINING = "ONNX Runtime's package for training is another one, and has no wheels any more"
@@ -74,6 +76,7 @@ class ONNXRuntime(Peer):
     reasons = {
         "train_cnn": NO_TRAINING,
         "train_gpt": NO_TRAINING,
+        "first_token": "ONNX Runtime reads no GGUF files",
         "compile_gpt2": "ONNX Runtime starts from an exported graph, and has kernels ready",
     }
 
@@ -295,3 +298,44 @@ class ONNXRuntime(Peer):
             logits = product(x, name)
         ready = self.ready(w, logits, (1, sizes["vocab"]), state)
         return ReadyWorkload(ready.run, lambda result: [ready.read(result)[0][None]])
+
+    # -- language models from files ----------------------------------------------------------------
+
+    def prefill(self, workload: Workload, d: Arrays) -> ReadyWorkload:
+        count = len(d["tokens"])
+        caches = empty_caches(workload.sizes, count)
+        return self._decoder(workload, d["tokens"], count, count, caches)[0]
+
+    def decode(self, workload: Workload, d: Arrays) -> ReadyWorkload:
+        begin, steps = workload.sizes["past"], workload.sizes["steps"]
+        caches = empty_caches(workload.sizes, begin + steps)
+        given = d["tokens"][:-1], begin, begin + steps, caches
+        self._decoder(workload, *given)[0].run()
+        given = d["tokens"][-1:], begin + 1, begin + steps, caches
+        ready, ends = self._decoder(workload, *given)
+        positions = cycle(range(begin, begin + steps))
+
+        def run() -> Any:
+            ends[0] = next(positions)
+            return ready.run()
+
+        return ready._replace(run=run)
+
+    def _decoder(
+        self,
+        workload: Workload,
+        tokens: Array,
+        end: int,
+        capacity: int,
+        caches: dict[str, Array],
+    ) -> tuple[ReadyWorkload, Array]:
+        """Return a run over some tokens, and the array that says where they end."""
+        written = GraphWriter()
+        writer = DecoderWriter(written, workload, capacity)
+        logits = writer.write(tokens, end, caches)
+        ready = self.ready(written, logits, (1, workload.sizes["vocab"]), writer.state)
+
+        def read(result: Any) -> list[Array]:
+            return [ready.read(result)[0][0]]
+
+        return ready._replace(read=read), written.inputs[ENDS]

@@ -6,7 +6,8 @@ from __future__ import annotations
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownArgumentType=false
 from collections.abc import Callable, Mapping
-from functools import partial
+from itertools import cycle
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,21 @@ from typing_extensions import override
 
 import luminal_lab as ll
 from luminal_lab import nn
-from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
+from luminal_lab.bench.peers.peer import Peer, ReadyWorkload, memory
 from luminal_lab.bench.rows import MODELLED
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 from luminal_lab.bench.workloads import FILLED
+from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ops import Stored
 from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.facts.probe import peak_rates
 from luminal_lab.devices.facts.specifications import this_cpu
+from luminal_lab.importing.model_file import model_file
 from luminal_lab.nn import models
 from luminal_lab.nn.cache import KVCache
+from luminal_lab.nn.models.decoder_weights import load_decoder
+from luminal_lab.nn.models.decoders_gguf import from_gguf
+from luminal_lab.tensor.blocks import Blocks
 from luminal_lab.timing.roofline import modelled
 
 
@@ -51,7 +57,7 @@ class Ours(Peer):
         cx: ll.Graph,
         output: Any,
         inputs: Arrays,
-        *first_passes: Any,
+        *,
         symbols: Mapping[str, int] | None = None,
         dims: Mapping[str, int] | None = None,
     ) -> ReadyWorkload:
@@ -66,8 +72,8 @@ class Ours(Peer):
             given[name].borrow(array)
         # As with the others' `out=`, a result may overwrite the previous one.
         cpu = ll.CPUCompiler(threads=self.threads, reuse_outputs=True)
-        passes = *first_passes, ll.GenericCompiler(), cpu
-        cx.compile(*passes, specialise=symbols if self.variant == "specialised" else None)
+        specialise = symbols if self.variant == "specialised" else None
+        cx.compile(ll.GenericCompiler(), cpu, specialise=specialise)
         # Only what has changed is computed again, and one changed input is enough.
         first, array = next((given[name], array) for name, array in inputs.items())
 
@@ -187,7 +193,7 @@ class Ours(Peer):
         return self._decode(sizes, d, sizes["capacity"] - 1)
 
     def llama_q8(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
-        return self._decode(sizes, d, sizes["capacity"] - 1, ll.Quantised())
+        return self.llama(sizes, d)
 
     def decode_cache(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         if self.variant:
@@ -195,21 +201,8 @@ class Ours(Peer):
             d = {n: a[:, :, : sizes["capacity"]] if n[:6] == "cache." else a for n, a in d.items()}
         return self._decode(sizes, d, FILLED - 1)
 
-    def _decode(self, sizes: Sizes, d: Arrays, past: int, *first_passes: Any) -> ReadyWorkload:
-        model = models.Llama(
-            layers=sizes["layers"],
-            heads=sizes["heads"],
-            kv_heads=sizes["kv_heads"],
-            width=sizes["width"],
-            hidden=sizes["hidden"],
-            vocab=sizes["vocab"],
-            context=sizes["capacity"],
-            base=500_000.0,
-            tied=True,
-        )
-        give(model, d)
-        if first_passes:
-            ll.quantise(model)
+    def _decode(self, sizes: Sizes, d: Arrays, past: int) -> ReadyWorkload:
+        model = llama_model(sizes, d)
         cx = ll.Graph()
         tokens = cx.tensor((1, 1), "int64", "tokens")
         cache = KVCache(cx, sizes["capacity"])
@@ -218,8 +211,96 @@ class Ours(Peer):
             for part, buffer in zip(("keys", "values"), pair, strict=True):
                 buffer.set(d[f"cache.{layer}.{part}"])
         cache.begin(past)
-        dims = {"past": past}
-        return self.compiled(cx, logits, {"tokens": d["tokens"]}, *first_passes, dims=dims)
+        return self.compiled(cx, logits, {"tokens": d["tokens"]}, dims={"past": past})
+
+    # -- language models from files ----------------------------------------------------------------
+
+    def prefill(self, workload: Workload, d: Arrays) -> ReadyWorkload:
+        session = DecoderSession(self, workload.path, len(d["tokens"]))
+
+        def run() -> Any:
+            return session.run(d["tokens"], 0)
+
+        return ReadyWorkload(run, DecoderSession.read, session.facts)
+
+    def decode(self, workload: Workload, d: Arrays) -> ReadyWorkload:
+        begin, steps = workload.sizes["past"], workload.sizes["steps"]
+        session = DecoderSession(self, workload.path, begin + steps)
+        session.run(d["tokens"][:-1], 0)
+        token, positions = d["tokens"][-1:], cycle(range(begin, begin + steps))
+
+        def run() -> Any:
+            return session.run(token, next(positions))
+
+        return ReadyWorkload(run, DecoderSession.read, session.facts)
+
+    def first_token(self, workload: Workload, d: Arrays) -> ReadyWorkload:
+        def run() -> Any:
+            return DecoderSession(self, workload.path, 512).run(d["tokens"], 0)
+
+        return ReadyWorkload(run, DecoderSession.read, memory)
+
+    # -- what a call costs outside of the kernels --------------------------------------------------
+
+    def outside(self, cx: ll.Graph, ready: ReadyWorkload) -> ReadyWorkload:
+        """Return a workload in which the time in the program's library does not count."""
+        program = cx.compilation.runner
+        assert isinstance(program, CPUProgram)
+        execute, inside = program.library.execute, [0.0]
+
+        def timed(run: int, first: int, last: int) -> int:
+            start = perf_counter()
+            try:
+                return execute(run, first, last)
+            finally:
+                inside[0] += perf_counter() - start
+
+        def inner() -> float:
+            seconds, inside[0] = inside[0], 0.0
+            return seconds
+
+        program.library.execute = timed
+        return ready._replace(
+            facts=lambda: {"launches": len(program.launches)},
+            inner=inner,
+        )
+
+    def call_step(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        model, cx = llama_model(sizes, d), ll.Graph()
+        tokens = cx.tensor((1, "seq"), "int64", "tokens")
+        cache = KVCache(cx, sizes["capacity"])
+        logits = model(tokens, cache=cache).retrieve()
+        cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=self.threads))
+        token, positions = d["tokens"], cycle(range(1, sizes["capacity"] - 1))
+        cache.begin()
+
+        def run() -> Any:
+            cache.begin(next(positions))
+            tokens.set(token)
+            cx.execute()
+            return logits
+
+        return self.outside(cx, ReadyWorkload(run, lambda result: [result.numpy().copy()]))
+
+    def call_execute(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        cx = ll.Graph()
+        x = cx.tensor(d["x"].shape, name="x")
+        y = (x * 2 + 1).retrieve()
+        cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=self.threads))
+
+        def run() -> Any:
+            x.set(d["x"])
+            cx.execute()
+            return y
+
+        return self.outside(cx, ReadyWorkload(run, lambda result: [result.numpy().copy()]))
+
+    def call_function(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        cx = ll.Graph()
+        (cx.tensor(d["x"].shape, name="x") * 2 + 1).retrieve()
+        cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=self.threads))
+        function, x = cx.as_function(), d["x"]
+        return self.outside(cx, ReadyWorkload(lambda: function(x), lambda result: [result]))
 
     # -- training ----------------------------------------------------------------------------------
 
@@ -256,16 +337,64 @@ def gpt2_model(sizes: Sizes, d: Arrays, *, copy: bool = False) -> models.GPT2:
     return model
 
 
+def llama_model(sizes: Sizes, d: Arrays) -> models.Llama:
+    """Return our Llama with the weights that were drawn."""
+    model = models.Llama(
+        layers=sizes["layers"],
+        heads=sizes["heads"],
+        kv_heads=sizes["kv_heads"],
+        width=sizes["width"],
+        hidden=sizes["hidden"],
+        vocab=sizes["vocab"],
+        context=sizes["capacity"],
+        base=500_000.0,
+        tied=True,
+    )
+    give(model, d)
+    return model
+
+
 def give(model: nn.Module, weights: Arrays, *, copy: bool = False) -> None:
-    """Make a model use the drawn weights in place, unless they are for training."""
+    """Make a model use the drawn weights in place, unless they are for training or in blocks."""
     for name, parameter in model.parameters().items():
         if name in weights:
             parameter.set(weights[name], copy=copy)
         else:
-            parameter.set(partial(floats, weights[f"{name}.q"], weights[f"{name}.scale"]))
+            parameter.set(blocks(weights[f"{name}.q"], weights[f"{name}.scale"]))
 
 
-def floats(q: Any, scale: Any) -> Any:
-    """Return the weights for int8 values and the scales of their blocks."""
-    blocks = q.reshape(*scale.shape, -1) * scale.astype(np.float32)[..., None]
-    return blocks.reshape(q.shape)
+def blocks(q: Any, scale: Any) -> Blocks:
+    """Return int8 values [rows, columns] and their scales as blocks of Q8_0."""
+    raw = np.concatenate(
+        [scale[..., None].view(np.uint8), q.reshape(*scale.shape, -1).view(np.uint8)], -1
+    )
+    return Blocks("q8_0", raw.reshape(len(q), -1), q.shape)
+
+
+class DecoderSession:
+    """A model from a file, compiled for any prompt and any step, and its cache."""
+
+    def __init__(self, peer: Ours, path: str, capacity: int) -> None:
+        file = model_file(path)
+        model = load_decoder(from_gguf(file.entries, file), file)
+        self.session = cx = ll.Graph()
+        self.tokens = cx.tensor((1, "seq"), "int64", "tokens")
+        self.cache = KVCache(cx, capacity)
+        self.logits = model.head(model.model(self.tokens, self.cache)[0, -1]).retrieve()
+        cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=peer.threads, reuse_outputs=True))
+
+    def run(self, tokens: Array, past: int) -> DecoderSession:
+        """Compute some positions behind others."""
+        self.cache.begin(past)
+        self.tokens.set(tokens[None])
+        self.session.execute()
+        return self
+
+    def read(self) -> list[Array]:
+        """Return the logits of the last position."""
+        return [np.array(self.logits.numpy())]
+
+    def facts(self) -> dict[str, float]:
+        """Return how many launches there are."""
+        program = self.session.compilation.runner
+        return {"launches": len(program.launches)} if isinstance(program, CPUProgram) else {}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
 
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
+
+MEMORY = "MB of memory at most"
 
 
 class ReadyWorkload(NamedTuple):
@@ -17,6 +22,8 @@ class ReadyWorkload(NamedTuple):
     """Turns what `run` returned into NumPy arrays."""
     facts: Callable[[], dict[str, float]] = dict
     """Counts what is worth knowing besides the time."""
+    inner: Callable[[], float] | None = None
+    """Returns the seconds of the last run that do not count, where only the rest is measured."""
 
 
 class Peer:
@@ -37,5 +44,19 @@ class Peer:
 
     def prepare(self, workload: Workload, data: Arrays) -> ReadyWorkload:
         """Make a workload ready for which it has a form."""
-        spelled = cast("Callable[[Sizes, Arrays], ReadyWorkload]", getattr(self, workload.kind))
-        return spelled(workload.sizes, data)
+        spelled = cast(
+            "Callable[[Sizes | Workload, Arrays], ReadyWorkload]", getattr(self, workload.kind)
+        )
+        return spelled(workload if workload.path else workload.sizes, data)
+
+
+def memory() -> dict[str, float]:
+    """Return the most memory that this process has had, mapped files included."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # What `getrusage` says may be of the process that has started this one.
+        (line,) = (text for text in status.read_text().splitlines() if text.startswith("VmHWM"))
+        return {MEMORY: float(line.split()[1]) * 1.024e-3}
+    resource: Any = import_module("resource")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {MEMORY: most / (1e6 if sys.platform == "darwin" else 1e3)}

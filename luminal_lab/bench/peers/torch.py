@@ -7,6 +7,7 @@ from __future__ import annotations
 # pyright: reportUnknownArgumentType=false
 from collections.abc import Callable
 from importlib import import_module
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ from typing_extensions import override
 
 from luminal_lab.bench.peers.numpy import turns
 from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
+from luminal_lab.bench.peers.torch_decoder import decoder_of, last_logits
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
+
+NO_FILES = "PyTorch reads no GGUF files"
 
 
 class Torch(Peer):
@@ -47,7 +51,7 @@ class Torch(Peer):
 
     def read(self, result: Any) -> list[Any]:
         """Copy a result to NumPy."""
-        return [result.detach().numpy().copy()]
+        return [result.detach().float().numpy().copy()]
 
     def into(
         self, eager: Callable[..., Any], fused: Callable[..., Any], *given: Any
@@ -272,6 +276,32 @@ class Torch(Peer):
         ]
         return self.plain(self.step(logits), weights, caches, tokens)
 
+    def prefill(self, workload: Workload, d: Arrays) -> ReadyWorkload:
+        count = len(d["tokens"])
+        model, tokens = decoder_of(workload, count), self.torch.from_numpy(d["tokens"][None])
+        call = self.step(last_logits(workload))
+        return self.plain(call, *model[:3], None, tokens, model.places)
+
+    def decode(self, workload: Workload, d: Arrays) -> ReadyWorkload:
+        torch, begin, steps = self.torch, workload.sizes["past"], workload.sizes["steps"]
+        model, tokens = decoder_of(workload, begin + steps), torch.from_numpy(d["tokens"][None])
+        call, positions = last_logits(workload), cycle(model.places[begin:].split(1))
+        prompt = [tuple(part[:, :, :begin] for part in pair) for pair in model.caches]
+        with torch.inference_mode():
+            call(*model[:2], prompt, None, tokens[:, :-1], model.places[:begin])
+        call, token = self.step(call), tokens[:, -1:]
+
+        def run() -> Any:
+            at, caches, places = next(positions), model.caches, model.places
+            if not self.is_compiled:  # the rows that there are, and no others
+                end = int(at) + 1
+                caches = [tuple(part[:, :, :end] for part in pair) for pair in caches]
+                places = None
+            with torch.inference_mode():
+                return call(*model[:2], caches, places, token, at)
+
+        return ReadyWorkload(run, self.read)
+
     # -- training ----------------------------------------------------------------------------------
 
     def train_cnn(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
@@ -323,7 +353,7 @@ class Torch(Peer):
 
         return ReadyWorkload(run, self.read)
 
-    reasons = {"compile_gpt2": "eager PyTorch compiles nothing"}
+    reasons = {"compile_gpt2": "eager PyTorch compiles nothing", "first_token": NO_FILES}
 
 
 class TorchCompile(Torch):
