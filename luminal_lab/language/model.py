@@ -45,7 +45,7 @@ class LanguageModel:
         model: Decoder,
         tokenizer: Tokenizer,
         *,
-        template: Callable[[], ChatTemplate | None] = lambda: None,
+        template: Callable[[], ChatTemplate | None] | None = None,
         context: int = CONTEXT,
         device: Any = None,  # noqa: ANN401  # whatever `cx.compile` takes
     ) -> None:
@@ -136,7 +136,7 @@ class LanguageModel:
     @cached_property
     def template(self) -> ChatTemplate | None:
         """How conversations are written for it, read when it is first needed; None without one."""
-        return self._template()
+        return None if self._template is None else self._template()
 
     def session(self) -> Graph:
         """Return the session that runs it, compiled: its graph, kernels, memory and workbench.
