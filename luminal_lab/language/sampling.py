@@ -149,7 +149,7 @@ class Sampler:
         """Return the ids that the filters keep, and weights in proportion to probabilities."""
         x = self._penalised(given, text, prompt)
         if self.temperature == 0:
-            return x.argmax(keepdims=True), np.ones(1)
+            return np.array([x.argmax()]), np.ones(1)
         with np.errstate(over="ignore"):  # what is far below becomes -inf
             x = (x - x.max()) / self.temperature
         ids = np.arange(len(x))
