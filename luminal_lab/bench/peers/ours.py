@@ -25,6 +25,7 @@ from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.facts.probe import peak_rates
 from luminal_lab.devices.facts.specifications import this_cpu
 from luminal_lab.importing.model_file import model_file
+from luminal_lab.language.decoding import Decoding
 from luminal_lab.nn import models
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.models.decoder_weights import load_decoder
@@ -216,29 +217,32 @@ class Ours(Peer):
     # -- language models from files ----------------------------------------------------------------
 
     def prefill(self, workload: Workload, d: Arrays) -> ReadyWorkload:
-        session = DecoderSession(self, workload.path, len(d["tokens"]))
+        tokens = d["tokens"].tolist()
+        model = decoding(workload.path, len(tokens), self.threads)
 
         def run() -> Any:
-            return session.run(d["tokens"], 0)
+            model.held.clear()
+            return model.logits(tokens)
 
-        return ReadyWorkload(run, DecoderSession.read, session.facts)
+        return ReadyWorkload(run, read_last, lambda: launches(model.session))
 
     def decode(self, workload: Workload, d: Arrays) -> ReadyWorkload:
         begin, steps = workload.sizes["past"], workload.sizes["steps"]
-        session = DecoderSession(self, workload.path, begin + steps)
-        session.run(d["tokens"][:-1], 0)
-        token, positions = d["tokens"][-1:], cycle(range(begin, begin + steps))
+        tokens = d["tokens"].tolist()
+        model = decoding(workload.path, begin + steps, self.threads)
+        model.logits(tokens[:-1])
+        texts = cycle([tokens + tokens[-1:] * step for step in range(steps)])
 
         def run() -> Any:
-            return session.run(token, next(positions))
+            return model.logits(next(texts))
 
-        return ReadyWorkload(run, DecoderSession.read, session.facts)
+        return ReadyWorkload(run, read_last, lambda: launches(model.session))
 
     def first_token(self, workload: Workload, d: Arrays) -> ReadyWorkload:
         def run() -> Any:
-            return DecoderSession(self, workload.path, 512).run(d["tokens"], 0)
+            return decoding(workload.path, 512, self.threads).logits(d["tokens"].tolist())
 
-        return ReadyWorkload(run, DecoderSession.read, memory)
+        return ReadyWorkload(run, read_last, memory)
 
     # -- what a call costs outside of the kernels --------------------------------------------------
 
@@ -371,30 +375,21 @@ def blocks(q: Any, scale: Any) -> Blocks:
     return Blocks("q8_0", raw.reshape(len(q), -1), q.shape)
 
 
-class DecoderSession:
-    """A model from a file, compiled for any prompt and any step, and its cache."""
+def read_last(logits: Array) -> list[Array]:
+    """Return the logits of the last position."""
+    return [np.array(logits)]
 
-    def __init__(self, peer: Ours, path: str, capacity: int) -> None:
-        file = model_file(path)
-        model = load_decoder(from_gguf(file.entries, file), file)
-        self.session = cx = ll.Graph()
-        self.tokens = cx.tensor((1, "seq"), "int64", "tokens")
-        self.cache = KVCache(cx, capacity)
-        self.logits = model.head(model.model(self.tokens, self.cache)[0, -1]).retrieve()
-        cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=peer.threads, reuse_outputs=True))
 
-    def run(self, tokens: Array, past: int) -> DecoderSession:
-        """Compute some positions behind others."""
-        self.cache.begin(past)
-        self.tokens.set(tokens[None])
-        self.session.execute()
-        return self
+def decoding(path: str, capacity: int, threads: int) -> Decoding:
+    """Return a model from a file, compiled for any prompt and any step, and its cache."""
+    file = model_file(path)
+    model = load_decoder(from_gguf(file.entries, file), file)
+    decoding = Decoding(model, capacity, ll.CPUCompiler(threads=threads, reuse_outputs=True))
+    decoding.compile()
+    return decoding
 
-    def read(self) -> list[Array]:
-        """Return the logits of the last position."""
-        return [np.array(self.logits.numpy())]
 
-    def facts(self) -> dict[str, float]:
-        """Return how many launches there are."""
-        program = self.session.compilation.runner
-        return {"launches": len(program.launches)} if isinstance(program, CPUProgram) else {}
+def launches(cx: ll.Graph) -> dict[str, float]:
+    """Return how many launches there are."""
+    program = cx.compilation.runner
+    return {"launches": len(program.launches)} if isinstance(program, CPUProgram) else {}
