@@ -18,6 +18,7 @@ from luminal_lab.core.ops import (
     Cast,
     Contiguous,
     Expand,
+    Gather,
     Mul,
     Permute,
     Random,
@@ -261,6 +262,9 @@ def _prologue(region: FusedRegion, edge: Edge) -> None:
     reading, source = region.reading, edge.source
     if not reading.is_open(source) or region.has(source):
         return
+    if _looks_up_once(reading, edge, source):
+        region.anew.add(source.id)
+        return
     again = reading.again(source)
     times = edge.repeats
     often = f", and each would be computed {times}×" if times != 1 else ""
@@ -274,5 +278,19 @@ def _prologue(region: FusedRegion, edge: Edge) -> None:
         why = f"{source} costs {again.flops} operations an element"
     else:
         region.anew |= again.inside
+        rows = (reading.ir[id] for id in again.reads)
+        region.anew.update(row.id for row in rows if _looks_up_once(reading, edge, row))
         return
     region.apart[source.id] = why + often
+
+
+def _looks_up_once(reading: GraphReading, edge: Edge, rows: Node) -> bool:
+    """Return whether rows of a table are looked up for one product that reads them once.
+
+    Of a table of matrices, an index chooses a whole matrix, which would be copied first.
+    """
+    if not isinstance(rows.op, Gather) or not reading.is_open(rows) or edge.repeats != 1:
+        return False
+    is_alone = len(reading.readers[rows.id]) == 1 or rows.dtype.itemsize == 1
+    table, _ = reading.sources[rows.id]
+    return is_alone and size_of(table.shape[rows.op.axis + 1 :]) != 1

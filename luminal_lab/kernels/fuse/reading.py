@@ -160,7 +160,7 @@ class GraphReading(Asking):
 
     def _note_packed(self, node: Node) -> None:
         match node.op:
-            case Input() if node.dtype in (DType.uint8, DType.int8):
+            case Input() | Gather() if node.dtype in (DType.uint8, DType.int8):
                 self._packed[node.id] = frozenset({node.id})
             case Constant() | Iota():
                 self._packed[node.id] = frozenset()
@@ -339,8 +339,9 @@ class GraphReading(Asking):
         nodes = [self.ir[id] for id in behind]
         if not any(isinstance(below.op, UNPACKING) for below in nodes):
             return None
-        reads = [below for below in nodes if isinstance(below.op, Input)]
-        inside = frozenset(id for id in behind if id in self.computing)
+        reads = [below for below in nodes if isinstance(below.op, (Input, Gather))]
+        read = {below.id for below in reads}
+        inside = frozenset(id for id in behind - read if id in self.computing)
         if any(not self.is_open(self.ir[id]) or id in self.needed for id in inside):
             return None
         size = sum(typical(size_of(read.shape)) * read.dtype.itemsize for read in reads)
@@ -348,7 +349,7 @@ class GraphReading(Asking):
         if not reads or ratio > FEWER:
             return None
         flops = sum(self.ir[id].op.cost for id in inside)
-        return Again(inside, flops, frozenset(read.id for read in reads), ratio, unpacks=True)
+        return Again(inside, flops, frozenset(read), ratio, unpacks=True)
 
 
 def _is_in_place(view: Node, old: Shape, *, permuted: bool) -> bool:

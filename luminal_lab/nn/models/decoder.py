@@ -483,6 +483,10 @@ class Experts(Module):
         self.down_proj = Parameter((count, width, hidden), dtype, init=draw)
 
     @override
+    def matrices(self) -> tuple[Parameter, ...]:
+        return tuple(self.parameters().values())
+
+    @override
     def forward(self, x: Tensor, shares: Tensor, chosen: Tensor) -> Tensor:
         """Return the mix of some experts' results for x [..., seq, width].
 
@@ -497,7 +501,7 @@ class Experts(Module):
             table = x.other("experts", weight)
             if not few:
                 return x.matmul(table.transpose(-2, -1))
-            rows = table.flatten(1).embedding(chosen).unflatten(-1, table.shape[1:])
+            rows = table._take(0, chosen)  # pyright: ignore[reportPrivateUsage]
             return rows.matmul(x.unsqueeze(-1)).squeeze(-1)
 
         x = x.unsqueeze(-2 if few else -3)

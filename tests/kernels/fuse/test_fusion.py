@@ -111,6 +111,13 @@ def weights_of_eight_bits(cx: Graph) -> list[Lazy]:
     return [x @ (w.cast("float32") * scale.expand((32, 2, 32))).reshape(32, 64).transpose(0, 1)]
 
 
+def chosen_matrices(cx: Graph) -> list[Lazy]:
+    """Each is read once, where it lies; a row that is looked up is copied for all its readers."""
+    tables, rows = cx.tensor((6, 24, 16), name="tables"), cx.tensor((9, 16), name="rows")
+    which, x = (cx.tensor((3,), "int64", name=name) for name in ("which", "x"))
+    return [(tables.take(which, 0) @ rows.embedding(x).unsqueeze(-1)).squeeze(-1)]
+
+
 def costly_operand(cx: Graph) -> list[Lazy]:
     return [cx.tensor((8, 16), name="x").exp2() @ cx.tensor((16, 32), name="w")]
 
@@ -147,8 +154,8 @@ def weights_read_twice(cx: Graph) -> list[Lazy]:
 
 CASES = [
     chain, optimiser, embedding, softmax, norm_of_a_sum, losses, columns, long_rows, linear,
-    stored_between, weights_of_eight_bits, costly_operand, operand_of_two, convolution, causal,
-    grouped, weights_read_twice,
+    stored_between, weights_of_eight_bits, chosen_matrices, costly_operand, operand_of_two,
+    convolution, causal, grouped, weights_read_twice,
 ]  # fmt: skip
 Case = Callable[[Graph], list[Lazy]]
 

@@ -5,7 +5,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.nn.models.decoder_weights import load_decoder
-from luminal_lab.nn.models.decoders import ROWS, from_config
+from luminal_lab.nn.models.decoders import ROWS, decoder_of, from_config
 from luminal_lab.session import Graph
 from tests.needs import need
 from tests.nn.beside import close
@@ -115,3 +115,28 @@ def test_texts_longer_than_a_context(torch, transformers, scaling):
     close(prefilled(model, TOKENS), wanted, TOLERANCE, "the prefill")
     wanted = steps_of(torch, witness, TOKENS, 5)
     close(decoded(model, TOKENS, 5), wanted, TOLERANCE, "the decoding")
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize("form", ["", "q8_0", "q4_k"])
+def test_a_step_reads_the_chosen_experts_where_they_lie(form):
+    config = {
+        "architectures": ["MixtralForCausalLM"], "num_hidden_layers": 1, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "hidden_size": 256, "intermediate_size": 512, "vocab_size": 64,
+    }  # fmt: skip
+    model = decoder_of(config).initialise(seed=0)
+    if form:
+        assert len([name for name in ll.quantise(model, form) if "experts" in name]) == 3
+    cx = Graph()
+    logits = model(cx.tensor((1, 1), "int64").set([[5]])).retrieve()
+    cx.execute()
+    wanted = logits.numpy().copy()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    cx.execute()
+    close(logits.numpy(), wanted, TOLERANCE, "the step")
+    definitions = [kernel.definition for kernel in cx.kernels if kernel.definition]
+    # Nothing that is made is as large as one expert's matrix.
+    made = {int(np.prod(out.type.shape)) for each in definitions for out in each.outputs}
+    assert max(made) <= 2 * 512
+    inputs = [type.shape for each in definitions for _, type in each.inputs]
+    assert [shape[0] for shape in inputs if len(shape) == 3].count(8) == 3
