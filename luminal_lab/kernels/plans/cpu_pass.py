@@ -51,8 +51,10 @@ def pass_plan(scheduling: Scheduling, machine: Machine) -> bool:
     with scheduling.attempt():
         outer = [name for name in nest.path if name != row]
         scheduling.run("parallel", [scheduling.merge(outer)] if outer else [])
-    if row is not None:  # otherwise each row has its own columns, or there is only one row
+    if row is not None:
         _together(scheduling, nest, row, machine)
+    else:  # each row has its own columns, or there is only one row
+        shorten(scheduling, scheduling.loop(nest.block))
     scheduling.simd(nest.block)
     scheduling.run("parallel", [top for top in scheduling.tops if top.loop.kind == "for"])
     return True

@@ -149,6 +149,22 @@ def test_blocks_before_a_window_are_not_read() -> None:
     assert np.isnan(after[:, 100:256]).all()
 
 
+@pytest.mark.needs("cc")
+def test_one_query_begins_where_its_window_does() -> None:
+    text = attention(mask="where(i64[j] + 16 < i64[t], -inf, {})")
+    text = text.replace("i < n", "i < 1").replace("n, ", "1, ")
+    kernel = make_kernel(parse_definition(text), "attention", Machine())
+    assert "skip k.block" in str(kernel.schedule)
+    sizes = {"t": 300}
+    inputs = drawn(text, **sizes)
+    run = Running(kernel)
+    found = run(inputs, sizes)["O"]
+    expected: Any = evaluate(parse_definition(text), inputs, sizes)["O"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    inputs["V"][:, :256] = np.nan
+    assert run(inputs, sizes)["O"].tobytes() == found.tobytes()
+
+
 MEAN = """\
 kernel rows({inputs}) -> (O: f32[n, 32])
   O[i < n, d < 32] = acc * recip(l) where (m, l, acc) = \
