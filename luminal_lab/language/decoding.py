@@ -18,7 +18,7 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import InputError
 from luminal_lab.nn.cache import KVCache
-from luminal_lab.nn.models.decoder import Decoder, DecoderConfig
+from luminal_lab.nn.models.decoder import Decoder, DecoderConfig, ExpertsConfig
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.progress import progress
 from luminal_lab.session import Graph
@@ -27,8 +27,38 @@ CHUNK: Final = 256
 """The tokens of a prompt that are computed at once."""
 
 
+class Reading:
+    """A session that reads some tokens behind others, compiled when it first runs."""
+
+    def __init__(self, name: str, model: Decoder, seq: int | str, capacity: int) -> None:
+        self.session = cx = Graph(name)
+        self._tokens = cx.tensor((1, seq), "int64", "tokens")
+        self.cache = KVCache(cx, capacity)
+        last = model.model(self._tokens, self.cache)[:, -1]
+        self.logits = model.head(last)[0].cast("float32").named("logits").retrieve()
+        self._tokens.set([[0]])  # so that the graph can be timed before it has read anything
+        self.cache.begin()
+        self.is_compiled = False
+
+    def compile(self, device: Any) -> Graph:  # noqa: ANN401  # any compiler
+        """Return the session, compiled."""
+        if not self.is_compiled:
+            self.session.compile(GenericCompiler(), device)
+            self.is_compiled = True
+        return self.session
+
+    def read(self, tokens: Sequence[int], past: int) -> None:
+        """Compute some tokens behind so many others."""
+        self.cache.begin(at=past)
+        self._tokens.set(np.array([tokens], np.int64))
+        self.session.execute()
+
+
 class Decoding:
     """A decoder with a cache for a number of tokens, compiled when it first runs.
+
+    A model with experts has another session for prompts, which hands its cache on: there, all
+    experts are given all tokens, and a step reads only those that its token chooses.
 
     >>> from luminal_lab.nn.models.decoders import decoder_of
     >>> from luminal_lab.language.decoding import Decoding
@@ -43,23 +73,22 @@ class Decoding:
 
     def __init__(self, model: Decoder, capacity: int, device: Any) -> None:  # noqa: ANN401  # any compiler
         self.capacity, self.device = capacity, device
-        self.session = cx = Graph("decode")
-        self._tokens = cx.tensor((1, "seq"), "int64", "tokens")
-        self._cache = KVCache(cx, capacity)
-        last = model.model(self._tokens, self._cache)[:, -1]
-        self._logits = model.head(last)[0].cast("float32").named("logits").retrieve()
-        self._tokens.set([[0]])  # so that the graph can be timed before it has read anything
-        self._cache.begin()
+        self._model = model
+        chooses = any(isinstance(layer.feed, ExpertsConfig) for layer in model.config.layers)
+        self._steps = Reading("decode", model, 1 if chooses else "seq", capacity)
+        self._prompts = None if chooses else self._steps
+        self._last = self._steps  # whose cache has the keys and values
         self.held: list[int] = []
         """The tokens whose keys and values are in the cache."""
-        self.is_compiled = False
+
+    @property
+    def session(self) -> Graph:
+        """The session of a step, which reads prompts, too, unless the model has experts."""
+        return self._steps.session
 
     def compile(self) -> Graph:
-        """Return the session, compiled."""
-        if not self.is_compiled:
-            self.session.compile(GenericCompiler(), self.device)
-            self.is_compiled = True
-        return self.session
+        """Return the session of a step, compiled, with the cache."""
+        return self._reading(1).compile(self.device)
 
     def shared(self, tokens: Sequence[int]) -> int:
         """Return how many of the first tokens are in the cache, all but the last one at most."""
@@ -77,29 +106,39 @@ class Decoding:
         """
         if not 0 < len(tokens) <= self.capacity:
             raise InputError(f"logits: {len(tokens)} tokens, and there is room for {self.capacity}")
-        self.compile()
         begin, end = self.shared(tokens), len(tokens)
-        del self.held[begin:]  # before its rows are written over
         if end - begin <= CHUNK:
-            self._read(tokens[begin:])
-            return self._logits.numpy()
+            self._read(tokens[begin:], begin)
+            return self._last.logits.numpy()
         with progress("read", end - begin, "token") as bar:
             for at in range(begin, end, CHUNK):
                 chunk = tokens[at : at + CHUNK]
-                self._read(chunk)
+                self._read(chunk, at)
                 bar.step(len(chunk))
-        return self._logits.numpy()
+        return self._last.logits.numpy()
 
-    def _read(self, tokens: Sequence[int]) -> None:
-        """Run some tokens behind those that are held."""
-        self._cache.begin(at=len(self.held))
-        self._tokens.set(np.array([tokens], np.int64))
-        count = self.session.step
+    def _read(self, tokens: Sequence[int], past: int) -> None:
+        """Run some tokens behind the first ones that are held."""
+        reading = self._reading(len(tokens))
+        cx = reading.compile(self.device)
+        del self.held[past:]  # before its rows are written over
+        count = cx.step
         try:
-            self.session.execute()
+            reading.read(tokens, past)
         finally:  # a run may be over when Ctrl-C comes
-            if self.session.step > count:
+            if cx.step > count:
                 self.held += tokens
+
+    def _reading(self, count: int) -> Reading:
+        """Return the session that reads so many tokens, with the cache."""
+        if count > 1 and self._prompts is None:
+            self._prompts = Reading("prompt", self._model, "seq", self.capacity)
+        reading = self._steps if count == 1 or self._prompts is None else self._prompts
+        if reading is not self._last:
+            if self._last.is_compiled and self._last.session.step:
+                reading.session.transfer(self._last.cache.buffers, reading.cache.buffers)
+            self._last = reading
+        return reading
 
 
 def cache_bytes(config: DecoderConfig, capacity: int) -> int:

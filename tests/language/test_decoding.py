@@ -11,7 +11,7 @@ from luminal_lab.language import decoding as module
 from luminal_lab.language.decoding import Decoding, cache_bytes
 from luminal_lab.nn.models.decoder import Decoder
 from luminal_lab.nn.models.decoder_weights import load_decoder
-from luminal_lab.nn.models.decoders import from_config
+from luminal_lab.nn.models.decoders import decoder_of, from_config
 from luminal_lab.nn.quantise import quantise
 from luminal_lab.session import Graph
 from tests.expect import error_of
@@ -53,9 +53,9 @@ def runs(decoding, monkeypatch) -> list[int]:
     counts: list[int] = []
     read = decoding._read
 
-    def counted(tokens):
+    def counted(tokens, past):
         counts.append(len(tokens))
-        read(tokens)
+        read(tokens, past)
 
     monkeypatch.setattr(decoding, "_read", counted)
     return counts
@@ -90,12 +90,33 @@ def test_the_cache_is_not_copied(form):
     if form is not None:
         quantise(model, form)
     decoding = Decoding(model, 64, CPUCompiler())
-    buffers = [rows for pair in decoding._cache.buffers for rows in pair]
+    buffers = [rows for pair in decoding._steps.cache.buffers for rows in pair]
     places: set[tuple[int, ...]] = set()
     for end in range(8, 13):
         decoding.logits(TEXT[:end])
         places.add(tuple(decoding.session.owned(rows).ctypes.data for rows in buffers))
     assert len(places) == 1
+
+
+def test_a_step_of_a_model_with_experts_reads_those_that_are_chosen():
+    config = {
+        "architectures": ["MixtralForCausalLM"], "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "hidden_size": 32, "intermediate_size": 48, "vocab_size": 259,
+    }  # fmt: skip
+    model = decoder_of(config).initialise(seed=0)
+    cx = Graph()
+    y = model(cx.tensor((1, len(TEXT)), "int64").set([TEXT])).retrieve()
+    cx.execute()
+    decoding, whole = Decoding(model, 64, CPUCompiler()), y.numpy()[0]
+    for end in (5, 6, 7, 30, 31, 9):  # prompts and steps, by turns
+        close(decoding.logits(TEXT[:end]), whole[end - 1], 2e-5, "logits")
+    close(decoding.logits(TEXT), whole[-1], 2e-5, "logits")
+    assert decoding.compile().time(rounds=3)  # where the cache is now
+    definitions = [k.definition for k in decoding.session.kernels if k.definition]
+    inputs = [type.shape for each in definitions for _, type in each.inputs]
+    assert inputs.count((8, 48, 32)) == inputs.count((8, 32, 48)) * 2 > 0
+    made = [out.type.shape for each in definitions for out in each.outputs]
+    assert not [shape for shape in made if shape[-2:] in ((48, 32), (32, 48))]
 
 
 def test_what_was_read_when_ctrl_c_comes_is_kept(decoding, whole, runs, monkeypatch):
@@ -128,5 +149,5 @@ def test_the_session_can_be_timed_before_it_has_read_anything(model):
 
 
 def test_the_cache_has_the_bytes_that_are_told(decoding, model):
-    buffers = [rows for pair in decoding._cache.buffers for rows in pair]
+    buffers = [rows for pair in decoding._steps.cache.buffers for rows in pair]
     assert cache_bytes(model.config, 64) == sum(rows.numpy().nbytes for rows in buffers)
