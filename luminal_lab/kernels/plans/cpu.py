@@ -154,9 +154,10 @@ def _groups(scheduling: Scheduling, summing: Handle) -> None:
 
 
 def _lanes(scheduling: Scheduling, loop: Handle) -> None:
-    """Keep several sums side by side if a single sum would wait for its last addition."""
+    """Keep several sums side by side if a single sum would wait for its last addition of floats."""
     body, sums = loop.loop.body, _sums(loop.loop)
     is_alone = loop.loop.kind == "for" and len(body) == len(sums) == 1
+    is_alone = is_alone and scheduling.nest.types[sums[0].name].dtype.is_float
     if is_alone and work_of(body) <= CHEAP and at_most(loop.size) >= LONG:
         with scheduling.attempt():
             _side_by_side(scheduling, loop, sums)

@@ -62,6 +62,7 @@ from luminal_lab.kernels.nest.sizes import about, slope, work_of
 from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES, COMPUTED
 from luminal_lab.kernels.render.arrays import Arrays
+from luminal_lab.kernels.render.c.dots import dot_of, dot_text
 from luminal_lab.kernels.render.c.phases import parts_of
 from luminal_lab.kernels.render.code import Assign, Branch, CBlock, Code, Declare, Group, Repeat
 from luminal_lab.kernels.render.exact import exact_names
@@ -252,6 +253,10 @@ class _Writer(Writer):
     def loop(self, loop: Loop) -> None:
         if loop.kind == "vector":
             VectorWriter(self.arrays, loop).statements(loop.body, self.fetch)
+            return
+        if loop.kind == "simd" and (dot := dot_of(loop, self.arrays)) is not None:
+            name, text = c_name(dot.update.name), dot_text(dot, loop, self.arrays)
+            self.code.assign(name, text, "+=", (Cast.name, Mul.name, *FOLDED["+="]))
             return
         hidden = dict(self.arrays.hidden)
         if _reads_where_it_holds(loop, self.nest):
