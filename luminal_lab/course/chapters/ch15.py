@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, cast
 
 import numpy as np
 
+from luminal_lab.core.dtypes import Array
 from luminal_lab.course.compiling import no_function
 from luminal_lab.course.exercise import Exercise, Verdict
 from luminal_lab.course.probing import drawn, equal, kind
@@ -78,11 +79,13 @@ def likeliest(answer: object) -> Verdict:
 def packed(answer: object) -> Verdict:
     """Are 32 values a scale and whole numbers from -127 to 127, as near as they can be?"""
 
-    def near(block: np.ndarray[Any, np.dtype[np.float32]]) -> str:
+    def near(given: Array, factor: float = 1) -> str:
+        block = given.astype("float32") * np.float32(factor)
         got: object = cast("Callable[..., object]", answer)(block.copy())
-        if not isinstance(got, list | tuple) or len(cast("tuple[object, ...]", got)) != 2:
-            return f"expected a scale and whole numbers, got {kind(got)}"
-        scale, whole = cast("tuple[Any, Any]", got)
+        pair = cast("Sequence[Any]", got) if isinstance(got, list | tuple) else ()
+        if len(pair) != 2:
+            return f"expected a scale and whole numbers, got {kind(cast('object', got))}"
+        scale, whole = pair
         numbers = np.asarray(whole)
         if numbers.shape != block.shape:
             return f"expected {block.size} numbers, got the shape {numbers.shape}"
@@ -102,7 +105,7 @@ def packed(answer: object) -> Verdict:
         ),
         (
             "it is right for small values, too",
-            lambda: near(drawn((32,), 2) * np.float32(1e-3)),
+            lambda: near(drawn((32,), 2), 1e-3),
             "each block has a scale of its own",
         ),
         (
