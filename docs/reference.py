@@ -109,8 +109,8 @@ PAGES = {
     "nn": ReferencePage(
         "Modules",
         "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md), "
-        "[PyTorch models](../torch_models.md), [ONNX models](../onnx_models.md) and [texts as "
-        "vectors](../embeddings.md) explain them.",
+        "[PyTorch models](../torch_models.md), [ONNX models](../onnx_models.md), [texts of "
+        "models](../language.md) and [texts as vectors](../embeddings.md) explain them.",
         "ll.from_onnx ll.from_torch ll.load ll.Embedder ll.LanguageModel",
     ),
     "course": ReferencePage(

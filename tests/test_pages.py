@@ -30,6 +30,7 @@ from luminal_lab.kernels.steps.step import STEPS, Step
 from luminal_lab.passes.gradients.rule import RULES
 from luminal_lab.passes.pipeline import known_passes
 from tests.conftest import Golden
+from tests.language.decoders import published_chain
 from tests.needs import missing, need, needed
 from tests.passes import running
 from tests.readme import FENCE
@@ -40,9 +41,20 @@ for _, name, _ in pkgutil.iter_modules(steps.__path__, f"{steps.__name__}."):
     importlib.import_module(name)
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMPILED = {
-    *("charts.md", "emulator.md", "extending.md", "kernels.md", "precision.md", "recordings.md"),
-    *("schedules.md", "times.md"),
+    *("charts.md", "emulator.md", "extending.md", "kernels.md", "language.md", "precision.md"),
+    *("recordings.md", "schedules.md", "times.md"),
 }
+RAIN = """\
+Rain falls on hills and fills the rivers.
+The rivers run to the sea.
+The sun warms the sea and makes clouds.
+assistant: Clouds bring rain.
+"""
+ROLES = (
+    "{% for message in messages %}{{ message.role }}: {{ message.content }} {% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+"""What the model of docs/language.md says, and its template."""
 SOURCE = re.compile(r"^(>>> .*\n(?:\.\.\.(?: .*)?\n)*)", re.MULTILINE)
 MILLISECONDS = re.compile(r" +\d+\.\d\d$", re.MULTILINE)
 
@@ -69,6 +81,7 @@ def _tables_as_they_were() -> Iterator[None]:
         "gradients.md",
         "grammar.md",
         "kernels.md",
+        "language.md",
         "nn.md",
         "passes.md",
         "precision.md",
@@ -91,6 +104,10 @@ def test_the_examples_show_what_is_written_under_them(
         monkeypatch.setattr(probe, name, small)  # no page shows how fast this machine is
     if page in COMPILED:
         need("cc")
+    if page == "language.md":
+        for package in ("safetensors", "tokenizers", "jinja2"):
+            need(package)
+        published_chain(tmp_path / "rain", RAIN, ROLES)
     golden(replayed(with_steps(text)), f"../docs/{page}")
     need(*needed(text))
 

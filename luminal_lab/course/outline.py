@@ -27,6 +27,7 @@ TITLES = {
     "12": "bring up a new backend",
     "13": "attention finds itself",
     "14": "your own model",
+    "15": "a Llama from a file",
 }
 
 

@@ -230,7 +230,7 @@ def _ids(text: Sequence[int], count: int) -> Ids:
 
 
 def _refuse(name: str, value: object, allowed: str) -> NoReturn:
-    raise ArgumentError(f"Sampler: {name} is {shown(value)}", hint=f"it is {allowed}")
+    raise ArgumentError(f"generate: {name} is {shown(value)}", hint=f"it is {allowed}")
 
 
 def _number(name: str, value: object, allowed: str, low: float = -inf, high: float = inf) -> float:

@@ -145,9 +145,11 @@ CASES: dict[str, Case] = {
     "00": partial(live, "00_quickstart"),
     "04": partial(live, "04_stepping"),
     "08": partial(live, "08_cuda_and_metal"),
+    "15": partial(live, "15_a_llama_from_a_file"),
     "00-stored": partial(stored, "00_quickstart"),
     "04-stored": partial(stored, "04_stepping"),
     "08-stored": partial(stored, "08_cuda_and_metal"),
+    "15-stored": partial(stored, "15_a_llama_from_a_file"),
     "block": block,
     "llama": llama,
 }

@@ -70,7 +70,7 @@ def test_numbers_go_to_standard_error(capsys, folder):
     ("words", "why"),
     [
         (["--system", "Be brief."], "generate: --system is for conversations"),
-        (["--temperature", "-1"], "Sampler: temperature is -1.0"),
+        (["--temperature", "-1"], "generate: temperature is -1.0"),
         (["--max-tokens", "0"], "generate: max_tokens is 0"),
         (["--max-tokens", "many"], "generate: --max-tokens cannot be 'many'"),
         (["--stop", ""], "stop: string 0 is ''"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,54 @@ def byte_tokenizer(folder: Path) -> None:
     made.save(str(folder / "tokenizer.json"))
     named = {"bos_token": "<s>", "eos_token": "</s>", "chat_template": TEMPLATE}
     write(folder / "tokenizer_config.json", {**named, "tokenizer_class": "PreTrainedTokenizerFast"})
+
+
+def published_chain(folder: Path, text: str, template: str = TEMPLATE) -> Path:
+    """Write a Llama that takes the next word from a table of a text, and return its folder.
+
+    A layer adds nothing to a word's vector, which has a place of its own, and the head has the
+    logarithm of how often each word follows it: what it says can be read.
+    """
+    from safetensors.numpy import save_file
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [["<s>", *line.split(), "</s>"] for line in text.splitlines()]
+    words = [*dict.fromkeys(["<s>", "</s>", "<unk>", *(word for line in lines for word in line)])]
+    config = {
+        **CONFIG,
+        "vocab_size": len(words),
+        "hidden_size": (width := -(-len(words) // 32) * 32),
+        "num_hidden_layers": 1,
+        "tie_word_embeddings": False,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+    }
+    follows = np.full((len(words), width), 1e-6, "float32")
+    for line in lines:
+        for before, after in itertools.pairwise(line):
+            follows[words.index(after), words.index(before)] += 1
+    values = weights_of_decoder(config)
+    silent = [name for name in values if name.endswith(("o_proj.weight", "down_proj.weight"))]
+    values |= {name: np.zeros_like(values[name]) for name in silent}
+    values["model.norm.weight"] = np.ones(width, "float32")
+    values["model.embed_tokens.weight"] = np.eye(len(words), width, dtype="float32")
+    values["lm_head.weight"] = np.log(follows / follows.sum(0)) / np.float32(width) ** 0.5
+    save_file(values, folder / "model.safetensors")
+    write(folder / "config.json", config)
+
+    vocabulary = {word if word[0] == "<" else f"▁{word}": at for at, word in enumerate(words)}
+    made: Any = Tokenizer(models.WordLevel(vocabulary, "<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Metaspace()
+    made.add_special_tokens(["<s>", "</s>"])
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair=None, special_tokens=[("<s>", 0)]
+    )
+    made.save(str(folder / "tokenizer.json"))
+    named = {"bos_token": "<s>", "eos_token": "</s>", "chat_template": template}
+    write(folder / "tokenizer_config.json", {**named, "tokenizer_class": "PreTrainedTokenizerFast"})
+    return folder
 
 
 GGUF_NAMES = {

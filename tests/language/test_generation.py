@@ -286,12 +286,12 @@ def test_max_tokens_is_a_number_of_them(lm, most):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": -1}, "Sampler: temperature is -1"),
-        ({"temperature": "hot"}, "Sampler: temperature is 'hot'"),
+        ({"temperature": -1}, "generate: temperature is -1"),
+        ({"temperature": "hot"}, "generate: temperature is 'hot'"),
         ({"stop": ""}, "stop: string 0 is ''"),
         ({"stop": ["a", ""]}, "stop: string 1 is ''"),
         ({"stop": 3}, "stop: 3 is no list of strings"),
-        ({"seed": -1}, "Sampler: seed is -1"),
+        ({"seed": -1}, "generate: seed is -1"),
         ({"warmth": 1}, "generate: there is no argument 'warmth'"),
     ],
 )

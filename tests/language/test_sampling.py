@@ -216,7 +216,7 @@ def test_what_was_asked_for_is_shown():
 )
 def test_a_wrong_option_is_told(options, message, hint):
     error = error_of(lambda: Sampler(**options), ArgumentError)
-    assert str(error) == f"Sampler: {message}\nhint: it is {hint}"
+    assert str(error) == f"generate: {message}\nhint: it is {hint}"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from luminal_lab.viz.pages import framed
 from luminal_lab.viz.search_pages import table
 
 TAKEN = "give compiles, sessions (cx), or recordings that ll.open has opened"
+HIGHEST = 560
+"""The pixels of a saved picture that are in sight; a larger one is scrolled."""
 
 
 class AlignedPass(NamedTuple):
@@ -127,9 +129,10 @@ class Beside(Workbench):
         sums = [[(plain(cell), "") for cell in row] for row in self._sum_rows()]
         sum_heads = [("", "left"), *((plain(title), "right") for title in titles)]
         images = "".join(
-            f'<figure style="margin:0;flex:1 1 320px;min-width:0;overflow:auto">'
+            f'<figure style="margin:0;flex:1 1 320px;min-width:0">'
             f"<figcaption>{plain(backed.subject.title)}</figcaption>"
-            f"{backed.picture(theme).html}</figure>"
+            f'<div style="max-height:{HIGHEST}px;overflow:auto">{backed.picture(theme).html}</div>'
+            "</figure>"
             for backed in self._held.all
         )
         parts = [table(heads, rows), table(sum_heads, sums)]

@@ -76,6 +76,7 @@ def test_a_saved_notebook_has_it_without_a_script():
     assert not read.tags & {"script", "iframe", "b"}
     assert "≠" in read.text
     assert html.count("data:image/svg+xml") == 2
+    assert html.count("max-height:560px;overflow:auto") == 2  # a large graph is scrolled
     assert "<b>" in read.text
 
 
