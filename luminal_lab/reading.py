@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import re
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn, cast
 
-from luminal_lab.errors import UNSEEN, RecordingError, visible
+from luminal_lab.errors import UNSEEN, LabError, RecordingError, visible
 
 TIMES: Final = 64
 """The memory a file may take, as a multiple of its size, …"""
@@ -44,6 +46,27 @@ def room(size: int) -> int:
     (67108864, 1073741824)
     """
     return max(TIMES * size, LEAST)
+
+
+@contextmanager
+def naming(subject: str, path: Path, hint: str) -> Generator[None]:
+    """Have the errors of what is read name the file or folder, and say what to do.
+
+    >>> from luminal_lab.errors import ModelError
+    >>> with naming("load", Path("model.gguf"), "fetch it again"):
+    ...     raise ModelError("load: heads is 0")
+    Traceback (most recent call last):
+        ...
+    luminal_lab.errors.ModelError: load: model.gguf: heads is 0
+    hint: fetch it again
+    """
+    try:
+        yield
+    except LabError as error:
+        if str(path) not in error.message:
+            error.message = f"{subject}: {path}: {error.message.removeprefix(f'{subject}: ')}"
+        error.hint = error.hint or hint
+        raise
 
 
 def plain_size(path: Path) -> int:

@@ -1,9 +1,11 @@
-"""Damage, drawn by a seed: of bytes, of words of a text, of parts of a document."""
+"""Damage, drawn by a seed: of bytes, of words of a text, of parts of a document; and its errors."""
 
 import random
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from luminal_lab.errors import UNSEEN, LabError
 
 STRANGE: Sequence[Any] = (
     None, True, False, 0, 1, -1, 2, 7, 1 << 31, 1 << 62, 1 << 70, 0.5, -0.0, 1e308, "", "%x",
@@ -116,3 +118,12 @@ def _copy(part: Any) -> Any:
     if isinstance(part, dict):
         return {key: _copy(one) for key, one in part.items()}
     return [_copy(one) for one in part] if isinstance(part, list) else part
+
+
+def check_error(error: LabError, *names: object) -> None:
+    """Check that an error names one of some things and says what to do, all of it visible."""
+    said = str(error)
+    assert any(str(name) in said for name in names), said
+    assert error.hint, said
+    assert not UNSEEN.search(said.replace("\n", "")), said
+    assert len(said) < 4_000, said

@@ -110,7 +110,10 @@ def kind_of_file(path: str | Path, subject: str = "open") -> FileKind:
             hint=f"the current folder is {Path.cwd()}",
         ) from None
     except OSError as error:
-        raise InputError(f"{subject}: {file}: {error.strerror or error}") from error
+        raise InputError(
+            f"{subject}: {file}: {error.strerror or error}",
+            hint="name a whole file, or fetch it again",
+        ) from error
     if kind is None:
         raise InputError(
             f"{subject}: {file} is nothing that is known here: {_looks(file)}",

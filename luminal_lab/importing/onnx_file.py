@@ -14,7 +14,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DeviceError, ModelError, visible
 from luminal_lab.importing.detect import FileKind, unless_kind
-from luminal_lab.importing.onnx_ops.table import DAMAGED, ELEMENTS, Refusal
+from luminal_lab.importing.onnx_ops.table import CHECK, DAMAGED, ELEMENTS, Refusal
 from luminal_lab.reading import read_plain
 
 Proto: TypeAlias = Any
@@ -26,6 +26,8 @@ MOST_AXES: Final = 64
 BITS: Final = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 """Dtypes of which a byte holds several."""
 NOT_OURS: Final = frozenset(["string", "complex64", "complex128"])
+REMARKS: Final = frozenset(["doc_string", "producer_name", "producer_version"])
+"""Texts that nothing here reads."""
 GRAPH: Final = 5
 """ONNX's number of attributes that are graphs."""
 
@@ -67,12 +69,29 @@ def read_model(file: Path, subject: str) -> Proto:
         raise wrong(f"{subject}: {file.name} is no ONNX model: it is empty", "write it once more")
     unless_kind(file, FileKind.ONNX, subject, ModelError)
     try:
-        return package.load_model_from_string(data)
+        model = package.load_model_from_string(data)
     except Exception as error:  # protobuf's own, which has no public base
         raise wrong(
             f"{subject}: {file.name} is no ONNX model: {line_of(error)}",
             "the file may be damaged, or of another kind",
         ) from error
+    if (odd := _undecoded(model)) is not None:
+        raise wrong(f"{subject}: {file.name}: {odd}, which is not UTF-8", DAMAGED)
+    return model
+
+
+def _undecoded(model: Proto) -> str | None:
+    """Return which name or text is not UTF-8, which protobuf hands over as bytes."""
+    messages = [model]
+    for message in messages:
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                messages += [value] if hasattr(value, "ListFields") else value
+            elif field.type == field.TYPE_STRING and field.name not in REMARKS:
+                for text in [value] if isinstance(value, (str, bytes)) else value:
+                    if not isinstance(text, str):
+                        return f"the {field.name} of a {message.DESCRIPTOR.name} is {text[:40]!r}"
+    return None
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -90,7 +109,7 @@ class File:
 
     def error(self, what: str, hint: str | None = None) -> ModelError:
         """Return an error that names the file."""
-        return wrong(f"from_onnx: {self.name}: {visible(what)}", hint)
+        return wrong(f"from_onnx: {self.name}: {visible(what)}", hint or CHECK)
 
     def attribute(self, attribute: Proto) -> object:
         """Return an attribute's value."""
@@ -112,7 +131,9 @@ class File:
             case 8:
                 return [text.decode("utf-8", "replace") for text in attribute.strings]
             case _:
-                raise Refusal(f"the attribute {attribute.name} is of a kind that is not supported")
+                raise Refusal(
+                    f"the attribute {attribute.name!r} is of a kind that is not supported"
+                )
 
     def attributes(self, node: Proto) -> dict[str, Any]:
         """Return a node's attributes by name."""

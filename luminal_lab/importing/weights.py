@@ -133,7 +133,9 @@ def files_of_index(path: Path, subject: str) -> dict[str, list[str]]:
     try:
         index = read_json(read_plain(path, INDEX_BYTES))
     except (OSError, ValueError) as error:
-        raise InputError(f"{subject}: {path} cannot be read: {error}") from error
+        raise InputError(
+            f"{subject}: {path} cannot be read: {error}", hint="fetch it again"
+        ) from error
     entries = cast("dict[str, object]", index).get("weight_map") if _is_dict(index) else None
     if not _is_dict(entries):
         raise InputError(

@@ -35,7 +35,7 @@ from luminal_lab.nn.models.decoders import TYPES
 from luminal_lab.nn.models.encoder import Encoder
 from luminal_lab.nn.models.encoders import FAMILIES, config_of_encoder, family_of, fill
 from luminal_lab.nn.module import Module
-from luminal_lab.reading import shown
+from luminal_lab.reading import naming, shown
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.sources import Sources
 from luminal_lab.writing import as_path
@@ -45,6 +45,7 @@ OTHER_DOORS: Final = {
     FileKind.EXPORTED: "ll.from_torch makes a module of it",
 }
 """What opens files that hold no model of language."""
+AGAIN: Final = "fetch it again, as it was published"
 NO_LIMIT: Final = 1 << 20
 """The most tokens of a text where nothing says how many a model takes."""
 GIVEN: Final = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
@@ -106,6 +107,12 @@ def load(
     path = as_path(SUBJECT, path)
     if not path.exists() and is_name(str(path)):
         path = published_folder(str(path), SUBJECT)
+    with naming(SUBJECT, path, AGAIN):
+        return _loaded(path, room, device)
+
+
+def _loaded(path: Path, room: int | None, device: Any) -> LanguageModel | Embedder:  # noqa: ANN401  # any compiler
+    """Return the model of a file or a folder."""
     folder, file, form = _found(path)
     if form is FileKind.GGUF:
         assert file is not None
@@ -158,8 +165,9 @@ def _of_encoder(folder: Folder) -> Embedder:
     """Return an encoder whose weights lie in safetensors."""
     base = folder.stack.base
     unless_there(base)
-    config = config_of_encoder(folder.config, SUBJECT)
-    encoder = Encoder(config)
+    with naming(SUBJECT, base / "config.json", AGAIN):
+        config = config_of_encoder(folder.config, SUBJECT)
+        encoder = Encoder(config)
     weights = read_weights(base, SUBJECT)
     fill(encoder, family_of(folder.config, SUBJECT), weights.parameters(), SUBJECT)
     return _embedder(folder, encoder, config.context)

@@ -362,7 +362,8 @@ def _damage(path: Path, error: Exception) -> LabError:
         hint = "name the file, as in folder / 'model.safetensors'"
         return InputError(f"load: {path} is a folder", where=where, hint=hint)
     if isinstance(error, OSError):
-        return InputError(f"load: {path}: {error.strerror or error}", where=where)
+        hint = "name a file of safetensors that can be read"
+        return InputError(f"load: {path}: {error.strerror or error}", where=where, hint=hint)
     return InputError(
         f"load: {path} is not a complete safetensors file: {_fault(path) or error}",
         where=where,

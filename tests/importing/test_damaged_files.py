@@ -30,7 +30,7 @@ from luminal_lab.importing.detect import FileKind, kind_of_file
 from luminal_lab.importing.weights import read_weights
 from luminal_lab.opening import look_at, session_of
 from luminal_lab.viz.live.dropped import Dropped
-from tests.damage import bytes_damaged, parts_damaged, places, words_damaged
+from tests.damage import bytes_damaged, check_error, parts_damaged, places, words_damaged
 from tests.io.test_damaged import in_time
 from tests.needs import need
 
@@ -209,14 +209,7 @@ def refused(path: Path) -> None:
     """Open a program that nobody trusts."""
     with pytest.raises((TrustError, InputError)) as caught:
         ll.from_torch(path)
-    check(caught.value)
-
-
-def check(error: LabError) -> None:
-    """Check that an error says what is wrong, and no file's letters hide in it."""
-    said = str(error)
-    assert not UNSEEN.search(said.replace("\n", "")), said
-    assert len(said) < 4_000, said
+    check_error(caught.value, path.name)
 
 
 @contextmanager
@@ -258,7 +251,7 @@ def test_a_damaged_file_is_read_or_refused(
                             looked(path)
                             found["read"] += 1
                         except LabError as error:
-                            check(error)
+                            check_error(error, folder)
                             found["refused"] += 1
                         if kind == "program":
                             refused(path)

@@ -420,7 +420,7 @@ REFUSED: Sequence[tuple[str, str]] = [
     ("m (float[2] x) => (float[2] y) { z = Neg(x) }", "no node makes its output 'y'"),
     ("m (string[2] x) => (string[2] y) { y = Identity(x) }", "is string, which is no dtype"),
     ("m (complex64[2] x) => (complex64[2] y) { y = Identity(x) }", "is complex64"),
-    ("m (float[2] x) => (float[2] y) { y = Neg<odd = 3>(x) }", "the attribute odd is not known"),
+    ("m (float[2] x) => (float[2] y) { y = Neg<odd = 3>(x) }", "the attribute 'odd' is not known"),
     ("m (float[2] x) => (float[2] y) { y = Neg(x, x) }", "it has 2 inputs, and takes 1"),
     ("m (float[2] x) => (float[2] y) { y = Add(x) }", "the input y is missing"),
     ("m (float[2] x) => (float[2] y) { y = LeakyRelu<alpha = 3>(x, x) }", "it has 2 inputs"),

@@ -12,6 +12,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import LabError
+from tests.damage import check_error
 from tests.importing.onnx_backend import Prepared
 from tests.needs import need
 
@@ -171,6 +172,7 @@ def attempt(data: bytes, path: Path) -> str:
         cx = ll.Graph()
         model(*[cx.tensor(type.shape, type.dtype) for type in model.types.values()] or [cx])
     except LabError as error:
+        check_error(error, path.name)
         return str(error)
     finally:
         assert time.monotonic() - started < MOST_SECONDS
@@ -181,8 +183,14 @@ def attempt(data: bytes, path: Path) -> str:
 def test_a_changed_file_is_imported_or_refused(chunk: int, tmp_path: Path) -> None:
     for at in range(100):
         rng = random.Random(f"onnx {chunk} {at}")
-        said = attempt(mutated(rng), tmp_path / "model.onnx")
-        assert "\x1b" not in said
+        attempt(mutated(rng), tmp_path / "model.onnx")
+
+
+def test_a_name_that_is_no_text_is_named(tmp_path: Path) -> None:
+    data = models()[0].SerializeToString()
+    assert data.count(b"x") >= 2
+    said = attempt(data.replace(b"\x01x", b"\x01\xff"), tmp_path / "model.onnx")
+    assert "model.onnx: the input of a NodeProto is b'\\xff', which is not UTF-8" in said
 
 
 @pytest.mark.parametrize("at", range(len(TEXTS)))

@@ -199,7 +199,7 @@ def test_the_room_is_what_is_asked_for(tmp_path):
     assert loaded(folder).context == 4096
     assert loaded(folder, context=9_999).context == 9_999
     error = error_of(lambda: ll.load(folder, context=10_000), ArgumentError)
-    assert error.message == "load: context is 10,000, and the model was made for 9,999"
+    assert error.message == f"load: {folder}: context is 10,000, and the model was made for 9,999"
     assert error.hint == "give at most context=9999"
     wrong: list[Any] = [0, -3, 2.5, "8", True]
     for context in wrong:
@@ -218,8 +218,8 @@ def test_a_model_larger_than_memory_is_told_before_it_is_read(tmp_path, monkeypa
 
     error = refused(weights + 1_000_000)
     assert error.message == (
-        "load: the weights take 2.63 MB, the cache of 4,096 tokens 1.05 MB, and there is memory "
-        "for 3.63 MB"
+        f"load: {folder}: the weights take 2.63 MB, the cache of 4,096 tokens 1.05 MB, and there "
+        "is memory for 3.63 MB"
     )
     assert error.hint == "a cache of context=3906 tokens fits"
     assert refused(2_000_000).hint == (

@@ -9,7 +9,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import LabError
-from tests.damage import bytes_damaged, parts_damaged, places
+from tests.damage import bytes_damaged, check_error, parts_damaged, places
 from tests.language.folders import published, stacked, write
 from tests.needs import need
 
@@ -54,8 +54,8 @@ def check(folder: Path, name: str, data: bytes) -> None:
     start = time.monotonic()
     try:
         ll.load(folder)
-    except LabError:
-        pass
+    except LabError as error:
+        check_error(error, folder)
     except BaseException as error:
         raise AssertionError(f"{name} with {data!r}: {error!r}") from error
     finally:

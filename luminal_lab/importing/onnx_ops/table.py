@@ -48,6 +48,7 @@ ELEMENTS: Final = {
 
 
 DAMAGED: Final = "the file may be damaged"
+CHECK: Final = "onnx.checker.check_model(path) says whether the file keeps to the standard"
 KNOW_IT: Final = "known={…} gives the value of an input, or the size of a dim, at import"
 WIDER: Final = {
     "uint4": "uint8", "int4": "int8", "uint2": "uint8", "int2": "int8",
@@ -190,9 +191,9 @@ class Entry:
     ) -> Result:
         """Write a node into the graph, and return its outputs."""
         for name in attributes.keys() - self.attributes:
-            raise Refusal(f"the attribute {name} is not known")
+            raise Refusal(f"the attribute {name!r} is not known")
         for name in sorted(self.required - attributes.keys()):
-            raise Refusal(f"the attribute {name} is missing", "the file may be damaged")
+            raise Refusal(f"the attribute {name!r} is missing", "the file may be damaged")
         if len(inputs) > len(self.inputs) and not self.rest:
             raise Refusal(f"it has {len(inputs)} inputs, and takes {len(self.inputs)}")
         given = [_read(call, *self.kind(at), value) for at, value in enumerate(inputs)]

@@ -37,8 +37,8 @@ def test_a_signature_says_kinds_needs_and_attributes() -> None:
     [
         ("Relu", 2, {}, "it has 2 inputs, and takes 1"),
         ("Relu", 0, {}, "the input x is missing"),
-        ("Relu", 1, {"odd": 1}, "the attribute odd is not known"),
-        ("Cast", 1, {}, "the attribute to is missing"),
+        ("Relu", 1, {"odd": 1}, "the attribute 'odd' is not known"),
+        ("Cast", 1, {}, "the attribute 'to' is missing"),
         ("TopK", 2, {}, "the values of its input count are not known at import"),
     ],
 )
