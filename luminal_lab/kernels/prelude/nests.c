@@ -103,6 +103,23 @@ static inline __attribute__((always_inline)) void lab_widen_f16(
     for (; i < count; i++) to[i] = lab_cast_f16_f32(from[i]);
 }
 
+/* Eight bytes, wherever they lie. */
+typedef lab_u64 lab_word __attribute__((aligned(1), may_alias));
+
+// One value, where no loop becomes vectors: those are of integer arithmetic.
+static inline float lab_one_f16_f32(lab_f16 x) {
+#if defined(__F16C__)
+    typedef short lab_eight __attribute__((vector_size(16)));
+    return __builtin_ia32_vcvtph2ps((lab_eight){(short)x})[0];
+#elif defined(__aarch64__)
+    __fp16 half;
+    __builtin_memcpy(&half, &x, sizeof half);
+    return half;
+#else
+    return lab_cast_f16_f32(x);
+#endif
+}
+
 // `count` values in a row.
 static inline __attribute__((always_inline)) void lab_widen_bf16(
     float *restrict to, const lab_bf16 *restrict from, int count) {
@@ -126,28 +143,53 @@ static inline __attribute__((always_inline)) void lab_widen_bf16(
     for (; i < count; i++) to[i] = lab_cast_bf16_f32(from[i]);
 }
 
+#if defined(__clang__)
+#define LAB_FROM_$BYTE(bytes) __builtin_convertvector(bytes, lab_ints)
+#elif defined(__AVX512F__)
+#define LAB_FROM_$BYTE(bytes) __builtin_ia32_pmov$EXTENDEDbd512_mask(bytes, (lab_ints){0}, -1)
+#else
+#define LAB_FROM_$BYTE(bytes) (lab_ints)__builtin_ia32_pmov$EXTENDEDbd256(bytes)
+#endif
+
 // `count` values in a row.
-static inline __attribute__((always_inline)) void lab_widen_i8(
-    float *restrict to, const lab_i8 *restrict from, int count) {
+static inline __attribute__((always_inline)) void lab_widen_$BYTE(
+    float *restrict to, const lab_$BYTE *restrict from, int count) {
     int i = 0;
 #if defined(__AVX2__)
 #if defined(__clang__)
-    typedef signed char lab_bytes __attribute__((vector_size(LAB_WIDE)));
-#define LAB_FROM_BYTES(bytes) __builtin_convertvector(bytes, lab_ints)
+    typedef lab_$BYTE lab_bytes __attribute__((vector_size(LAB_WIDE)));
 #else
     typedef char lab_bytes __attribute__((vector_size(16)));
-#if defined(__AVX512F__)
-#define LAB_FROM_BYTES(bytes) __builtin_ia32_pmovsxbd512_mask(bytes, (lab_ints){0}, -1)
-#else
-#define LAB_FROM_BYTES(bytes) (lab_ints)__builtin_ia32_pmovsxbd256(bytes)
-#endif
 #endif
     for (; i + LAB_WIDE <= count; i += LAB_WIDE) {
         lab_bytes bytes = {0};
         __builtin_memcpy(&bytes, from + i, LAB_WIDE);
-        const lab_floats floats = __builtin_convertvector(LAB_FROM_BYTES(bytes), lab_floats);
+        const lab_floats floats = __builtin_convertvector(LAB_FROM_$BYTE(bytes), lab_floats);
         __builtin_memcpy(to + i, &floats, sizeof floats);
     }
 #endif
-    for (; i < count; i++) to[i] = lab_cast_i8_f32(from[i]);
+    for (; i < count; i++) to[i] = lab_cast_$BYTE_f32(from[i]);
+}
+
+// `count` values in a row, as integers of 32 bits, of which there may be only four.
+static inline __attribute__((always_inline)) void lab_words_$BYTE(
+    lab_i32 *restrict to, const lab_$BYTE *restrict from, int count) {
+    int i = 0;
+#if defined(__AVX2__) && !defined(__clang__)
+    typedef char lab_bytes __attribute__((vector_size(16)));
+    for (; i + LAB_WIDE <= count; i += LAB_WIDE) {
+        lab_bytes bytes = {0};
+        __builtin_memcpy(&bytes, from + i, LAB_WIDE);
+        const lab_ints words = LAB_FROM_$BYTE(bytes);
+        __builtin_memcpy(to + i, &words, sizeof words);
+    }
+    typedef int lab_four __attribute__((vector_size(16)));
+    for (; i + 4 <= count; i += 4) {
+        lab_bytes bytes = {0};
+        __builtin_memcpy(&bytes, from + i, 4);
+        const lab_four words = __builtin_ia32_pmov$EXTENDEDbd128(bytes);
+        __builtin_memcpy(to + i, &words, sizeof words);
+    }
+#endif
+    for (; i < count; i++) to[i] = from[i];
 }

@@ -64,6 +64,8 @@ def rows() -> tuple[Row, ...]:
         *(_cast(x, y) for x, y in product(DType, DType)),
         *(_bitcast(x, y) for x, y in product(DType, DType) if x.itemsize == y.itemsize),
         *(row for dtype in EXCHANGED for row in _exchanged(dtype)),
+        {"BYTE": "i8", "EXTENDED": "sx"},
+        {"BYTE": "u8", "EXTENDED": "zx"},
         *({"HALF": dtype.short} for dtype in DType if dtype.is_half),
         *({"UNIT": name, "STORED": type, "FACTOR": kind} for name, type, kind in METAL_UNITS),
         {"PASSED": "bf16", "DEPTH": "16", "HALVES": "1"},
