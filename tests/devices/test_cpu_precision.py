@@ -169,3 +169,14 @@ def test_what_another_dtype_is_made_of_is_the_half_and_not_what_it_was_computed_
     assert np.isinf(found[1][0])
     for mine, theirs in zip(found, wanted, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2 ** -(7 if dtype == "bfloat16" else 10))
+
+
+@pytest.mark.parametrize("count", [16, 48, 64, 128])
+def test_each_of_the_neighbours_is_added_once(count: int):
+    given = np.concatenate([np.eye(count), np.arange(count)[None]]).astype(np.float32)
+    cx = Graph()
+    y = cx.tensor(given.shape, name="x").set(given).sum(1).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    assert "lab_joined_f32" in cx.kernels[-1].source
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy(), given.sum(1))

@@ -103,6 +103,27 @@ static inline __attribute__((always_inline)) void lab_widen_f16(
     for (; i < count; i++) to[i] = lab_cast_f16_f32(from[i]);
 }
 
+// The sum of `count` values in a row, a multiple of 16: half of them is added to the other half, and
+// so on. One after the other, each addition would wait for the last one.
+static inline __attribute__((always_inline)) float lab_joined_f32(const float *x, int count) {
+    typedef float lab_16 __attribute__((vector_size(64)));
+    typedef float lab_8 __attribute__((vector_size(32)));
+    typedef float lab_4 __attribute__((vector_size(16)));
+    lab_16 sums, more;
+    __builtin_memcpy(&sums, x, sizeof sums);
+    for (int i = 16; i < count; i += 16) {
+        __builtin_memcpy(&more, x + i, sizeof more);
+        sums += more;
+    }
+    lab_8 eight[2];
+    __builtin_memcpy(eight, &sums, sizeof sums);
+    eight[0] += eight[1];
+    lab_4 four[2];
+    __builtin_memcpy(four, eight, sizeof four);
+    four[0] += four[1];
+    return (four[0][0] + four[0][2]) + (four[0][1] + four[0][3]);
+}
+
 /* Eight bytes, wherever they lie. */
 typedef lab_u64 lab_word __attribute__((aligned(1), may_alias));
 

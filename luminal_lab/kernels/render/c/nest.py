@@ -86,6 +86,8 @@ STACK = 16384
 """The most bytes of a scratch array that is put on the stack."""
 MOST_WIDENED = 128
 """The most narrow values that are widened to floats ahead of a loop."""
+JOINED = 16
+"""Neighbours are added up together in multiples of this many."""
 WIDENED = {DType.float32: "lab_widen", DType.int32: "lab_words"}
 """The functions that widen neighbours."""
 SHORT = BYTES
@@ -277,7 +279,7 @@ class _Writer(Writer):
         if loop.kind == "vector":
             VectorWriter(self.arrays, loop).statements(loop.body, self.fetch)
             return
-        if loop.kind == "simd" and self.unswitched(loop):
+        if loop.kind == "simd" and (self.is_added_up(loop) or self.unswitched(loop)):
             return
         hidden, is_apart = dict(self.arrays.hidden), self.code.is_apart
         if _reads_where_it_holds(loop, self.nest):
@@ -295,6 +297,27 @@ class _Writer(Writer):
             if loop.kind == "simd":
                 _note_once(self.code.block)
         self.arrays.wide, self.arrays.hidden, self.code.is_apart = {}, hidden, is_apart
+
+    def is_added_up(self, loop: Loop) -> bool:
+        """Write the sum of a few neighbours as a call, if that is all that a loop does."""
+        match loop.body:
+            case (Set(how="+=", term=Read(dtype=DType.float32) as read) as update,) if (
+                loop.start == 0
+                and isinstance(loop.size, int)
+                and loop.size % JOINED == 0 < loop.size <= MOST_WIDENED
+                and read.buffer not in {*self.arrays.as_vectors, update.name}
+                and self.types[update.name].dtype is DType.float32
+                and all(loop.axis not in symbols(dim) for dim in update.index)
+                and slope(flat := self.nest.flat(read.buffer, read.index), loop.axis) == 1
+            ):
+                target = self.arrays.place(update.name, update.index)
+                start = self.code.index(substitute(flat, {loop.name: 0}), PRODUCT)
+                given = f"{c_name(read.buffer)}{'' if start == '0' else f' + {start}'}"
+                value = self.code.call("lab_joined_f32", given, loop.size)
+                self.code.assign(target, value, "+=", (Add.name,))
+                return True
+            case _:
+                return False
 
     def unswitched(self, loop: Loop) -> bool:
         """Write a loop where a condition that is the same in all iterations holds, and elsewhere.

@@ -409,6 +409,29 @@ def test_what_is_narrow_is_made_float32_ahead_of_a_loop_that_adds_it_up(dtype: s
     assert render_nest(parse_nest(other), "dot").text.count("lab_widen_i8") == 2 * (dtype == "i8")
 
 
+SUM_OF = """nest total(x: f32[4, 64]) -> (y: f32[4])
+  for i < 4:
+    simd j < {size}:
+      y[i] {how} {term}"""
+
+
+@pytest.mark.parametrize(
+    ("size", "how", "term", "is_call"),
+    [
+        (32, "+=", "x[i, j + 8]", True),
+        (24, "+=", "x[i, j]", False),
+        (32, "max=", "x[i, j]", False),
+        (32, "+=", "x[i, 2*j]", False),
+        (32, "+=", "x[i, j] * 2.0", False),
+    ],
+)
+def test_neighbours_are_added_up_by_halves(size: int, how: str, term: str, is_call: bool) -> None:
+    nest = parse_nest(SUM_OF.format(size=size, how=how, term=term))
+    source = render_nest(nest, "total").text
+    assert ("y[i] += lab_joined_f32(x + (64*i + 8), 32);" in source) == is_call
+    assert ("lab_joined" in source) == is_call
+
+
 BITS = """nest dot(x: u8[8, 64], w: f32[64]) -> (y: f32[8])
   for i < 8:
     local p: f32[32] in scratch
