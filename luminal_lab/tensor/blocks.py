@@ -282,10 +282,12 @@ def _q4_1(kit: Kit, b: Bits) -> Bits:
 
 
 def _fifth(kit: Kit, b: Bits, at: int) -> Bits:
-    """Return 32 values of five bits: four bytes of the highest bits, then 16 of four each."""
-    bits = b[..., at : at + 4]
-    high = (bits.reshape((*bits.shape, 1)) >> kit.steps(8, 1)) & 1
-    return kit.cast(_parted(kit, b[..., at + 4 :], 16, 2) | (_flat(high) << 4), "float32")
+    """Return 32 values of five bits: a word of the highest bits, then 16 bytes of four each."""
+    first, *rest = (kit.cast(b[..., at + k : at + k + 1], "int32") << (8 * k) for k in range(4))
+    word = first | rest[0] | rest[1] | rest[2]
+    high = (word >> kit.cast(kit.steps(32, 1), "int32")) & 1
+    low = kit.cast(_parted(kit, b[..., at + 4 :], 16, 2), "int32")
+    return kit.cast(low | (high << 4), "float32")
 
 
 def _q5_0(kit: Kit, b: Bits) -> Bits:
@@ -318,7 +320,7 @@ def _q3_k(kit: Kit, b: Bits) -> Bits:
 
 def _factors(kit: Kit, b: Bits) -> tuple[Bits, Bits]:
     """Return eight scales and eight leasts, [..., 8, 1], of 12 bytes with six bits for each."""
-    s = _grouped(b[..., 4:16], 3)
+    s = _grouped(kit.cast(b[..., 4:16], "int32"), 3)  # few values, so vectors of words
     first, second, rest = s[..., 0:1, :], s[..., 1:2, :], s[..., 2:3, :]
     is_low = kit.steps(2, 1).reshape((2, 1)) < 1
     scale = kit.choose(is_low, first & 63, (rest & 15) | ((first >> 2) & 48))

@@ -84,8 +84,12 @@ def test_a_weight_that_is_set_is_stored_anew():
         np.testing.assert_allclose(y.numpy(), 64 * value, rtol=1e-3)
 
 
+BYTES = "int8", "uint8"
+
+
 @pytest.mark.parametrize(
-    ("dtype", "bits"), [("float16", np.uint16), ("bfloat16", np.uint16), ("int8", np.uint8)]
+    ("dtype", "bits"),
+    [*((name, np.uint16) for name in ("float16", "bfloat16")), *((n, np.uint8) for n in BYTES)],
 )
 def test_every_narrow_value_is_widened_as_numpy_does(dtype: str, bits: type[np.generic]):
     kind = ll.DType(dtype)
@@ -101,6 +105,34 @@ def test_every_narrow_value_is_widened_as_numpy_does(dtype: str, bits: type[np.g
     assert f"lab_widen_{kind.short}" in cx.kernels[-1].source
     cx.execute()
     np.testing.assert_array_equal(y.numpy()[0], every.astype(np.float32))
+
+
+@pytest.mark.parametrize("count", [4, 8])
+@pytest.mark.parametrize("dtype", BYTES)
+def test_a_few_bytes_become_the_integers_that_they_are(dtype: str, count: int):
+    every = np.arange(256, dtype=np.uint8).view(dtype).reshape(-1, count)
+    cx = Graph()
+    x = cx.tensor(every.shape, dtype, "x").set(every)
+    y = ((x.cast("int32") | 256) >> 1).cast("float32").retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy(), (every.astype("i4") | 256) >> 1)
+
+
+def test_one_half_at_a_time_is_widened_as_numpy_does():
+    every = np.arange(1 << 16, dtype=np.uint16)
+    raw = np.ones((1 << 16, 2, 34), np.uint8)
+    raw[..., :2] = every.view(np.uint8).reshape(-1, 1, 2)
+    layer = ll.nn.Linear(64, 1 << 16, bias=False)
+    layer.weight.set(ll.Blocks("q8_0", raw.reshape(1 << 16, 68), (1 << 16, 64)))
+    cx = Graph()
+    y = layer(cx.tensor((1, 64), name="x").set(np.ones((1, 64)))).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    assert "lab_one_f16_f32" in cx.kernels[-1].source
+    cx.execute()
+    with np.errstate(invalid="ignore"):  # some are signalling NaNs
+        wanted = 64 * every.view(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(y.numpy()[0], wanted)
 
 
 def test_relu_is_one_function_and_keeps_what_is_not_a_number():
@@ -137,3 +169,14 @@ def test_what_another_dtype_is_made_of_is_the_half_and_not_what_it_was_computed_
     assert np.isinf(found[1][0])
     for mine, theirs in zip(found, wanted, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2 ** -(7 if dtype == "bfloat16" else 10))
+
+
+@pytest.mark.parametrize("count", [16, 48, 64, 128])
+def test_each_of_the_neighbours_is_added_once(count: int):
+    given = np.concatenate([np.eye(count), np.arange(count)[None]]).astype(np.float32)
+    cx = Graph()
+    y = cx.tensor(given.shape, name="x").set(given).sum(1).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    assert "lab_joined_f32" in cx.kernels[-1].source
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy(), given.sum(1))

@@ -138,9 +138,10 @@ class _Sites:
         return packed
 
     def _unpacks(self, node: Node) -> bool:
-        """Return whether a node makes floats of packed bits, which take less memory than they."""
+        """Return whether a node makes more bytes, or floats, of packed bits that take fewer."""
         size = typical(size_of(node.shape)) * node.dtype.itemsize
-        return node.dtype.is_float and 0 < self.packed.get(node.id, 0) < size
+        is_wide = node.dtype.is_float or node.dtype.itemsize == 1
+        return is_wide and 0 < self.packed.get(node.id, 0) < size
 
     def _is_skipped(self, node: Node) -> bool:
         """Return whether a node is never a local of its own."""

@@ -137,14 +137,20 @@ def is_along(nest: Nest, term: Term, axis: str) -> bool:
     return 1 in strides and all(step in (0, 1) for step in strides)
 
 
-def group_of(loop: str, term: Term) -> int:
-    """Return how many neighbours along a loop share a value (a scale, say); 0 if none do."""
-    dims = [dim for part in walk_terms(term) for dim in part.places]
+def groups_of(loop: str, *terms: Term) -> list[int]:
+    """Return how many neighbours along a loop share values (scales, say): groups within groups."""
+    dims = [dim for part in walk_terms(*terms) for dim in part.places]
     found = [atom for atom in atoms(dims) if isinstance(atom, Quotient)]
     sizes = {a.d for a in found if isinstance(a.x, Symbol) and a.x.name == loop}
     known = sorted(size for size in sizes if isinstance(size, int))
     least = next((size for size in known if size >= RUN), min(known, default=0))
-    return 0 if any(size > least and size % least for size in known) else least
+    groups = [size for size in known if size >= least]
+    return [] if any(size % least for size in groups) else groups
+
+
+def group_of(loop: str, term: Term) -> int:
+    """Return how many neighbours along a loop share a value at least; 0 if none do."""
+    return next(iter(groups_of(loop, term)), 0)
 
 
 def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:

@@ -19,7 +19,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Guarded, Read, Term, walk
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
-from luminal_lab.kernels.nest.sizes import about, at_most, group_of, names_in, stride, work_of
+from luminal_lab.kernels.nest.sizes import about, at_most, groups_of, names_in, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
 from luminal_lab.kernels.plans.match import array_of, summed
@@ -84,6 +84,8 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
         contraction_plan(scheduling, machine, alone=False)
     with scheduling.attempt():
         scheduling.repeats()
+    for loop in scheduling.loops:
+        scheduling.written_out(loop, SHORT)
     scheduling.share([top for top in scheduling.tops if top.loop.kind == "for"])
     for local in list(scheduling.nest.locals):
         scheduling.attempted(Shrink((local,)))
@@ -148,9 +150,9 @@ def _groups(scheduling: Scheduling, summing: Handle) -> None:
     addition = next(iter(_sums(loop)), None)
     if len(loop.body) != 1 or addition is None or addition.how != "+=":
         return
-    if 0 < group_of(loop.name, addition.term) <= max(SIDE.values):
+    if 0 < min(groups_of(loop.name, addition.term), default=0) <= max(SIDE.values):
         with scheduling.attempt():
-            scheduling.grouped(summing, addition.name)
+            scheduling.grouped(summing, addition.name, scheduling.choose(SIDE))
 
 
 def _lanes(scheduling: Scheduling, loop: Handle) -> None:

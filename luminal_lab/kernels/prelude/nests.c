@@ -103,6 +103,44 @@ static inline __attribute__((always_inline)) void lab_widen_f16(
     for (; i < count; i++) to[i] = lab_cast_f16_f32(from[i]);
 }
 
+// The sum of `count` values in a row, a multiple of 16: half of them is added to the other half, and
+// so on. One after the other, each addition would wait for the last one.
+static inline __attribute__((always_inline)) float lab_joined_f32(const float *x, int count) {
+    typedef float lab_16 __attribute__((vector_size(64)));
+    typedef float lab_8 __attribute__((vector_size(32)));
+    typedef float lab_4 __attribute__((vector_size(16)));
+    lab_16 sums, more;
+    __builtin_memcpy(&sums, x, sizeof sums);
+    for (int i = 16; i < count; i += 16) {
+        __builtin_memcpy(&more, x + i, sizeof more);
+        sums += more;
+    }
+    lab_8 eight[2];
+    __builtin_memcpy(eight, &sums, sizeof sums);
+    eight[0] += eight[1];
+    lab_4 four[2];
+    __builtin_memcpy(four, eight, sizeof four);
+    four[0] += four[1];
+    return (four[0][0] + four[0][2]) + (four[0][1] + four[0][3]);
+}
+
+/* Eight bytes, wherever they lie. */
+typedef lab_u64 lab_word __attribute__((aligned(1), may_alias));
+
+// One value, where no loop becomes vectors: those are of integer arithmetic.
+static inline float lab_one_f16_f32(lab_f16 x) {
+#if defined(__F16C__)
+    typedef short lab_eight __attribute__((vector_size(16)));
+    return __builtin_ia32_vcvtph2ps((lab_eight){(short)x})[0];
+#elif defined(__aarch64__)
+    __fp16 half;
+    __builtin_memcpy(&half, &x, sizeof half);
+    return half;
+#else
+    return lab_cast_f16_f32(x);
+#endif
+}
+
 // `count` values in a row.
 static inline __attribute__((always_inline)) void lab_widen_bf16(
     float *restrict to, const lab_bf16 *restrict from, int count) {
@@ -126,30 +164,55 @@ static inline __attribute__((always_inline)) void lab_widen_bf16(
     for (; i < count; i++) to[i] = lab_cast_bf16_f32(from[i]);
 }
 
+#if defined(__clang__)
+#define LAB_FROM_$BYTE(bytes) __builtin_convertvector(bytes, lab_ints)
+#elif defined(__AVX512F__)
+#define LAB_FROM_$BYTE(bytes) __builtin_ia32_pmov$EXTENDEDbd512_mask(bytes, (lab_ints){0}, -1)
+#else
+#define LAB_FROM_$BYTE(bytes) (lab_ints)__builtin_ia32_pmov$EXTENDEDbd256(bytes)
+#endif
+
 // `count` values in a row.
-static inline __attribute__((always_inline)) void lab_widen_i8(
-    float *restrict to, const lab_i8 *restrict from, int count) {
+static inline __attribute__((always_inline)) void lab_widen_$BYTE(
+    float *restrict to, const lab_$BYTE *restrict from, int count) {
     int i = 0;
 #if defined(__AVX2__)
 #if defined(__clang__)
-    typedef signed char lab_bytes __attribute__((vector_size(LAB_WIDE)));
-#define LAB_FROM_BYTES(bytes) __builtin_convertvector(bytes, lab_ints)
+    typedef lab_$BYTE lab_bytes __attribute__((vector_size(LAB_WIDE)));
 #else
     typedef char lab_bytes __attribute__((vector_size(16)));
-#if defined(__AVX512F__)
-#define LAB_FROM_BYTES(bytes) __builtin_ia32_pmovsxbd512_mask(bytes, (lab_ints){0}, -1)
-#else
-#define LAB_FROM_BYTES(bytes) (lab_ints)__builtin_ia32_pmovsxbd256(bytes)
-#endif
 #endif
     for (; i + LAB_WIDE <= count; i += LAB_WIDE) {
         lab_bytes bytes = {0};
         __builtin_memcpy(&bytes, from + i, LAB_WIDE);
-        const lab_floats floats = __builtin_convertvector(LAB_FROM_BYTES(bytes), lab_floats);
+        const lab_floats floats = __builtin_convertvector(LAB_FROM_$BYTE(bytes), lab_floats);
         __builtin_memcpy(to + i, &floats, sizeof floats);
     }
 #endif
-    for (; i < count; i++) to[i] = lab_cast_i8_f32(from[i]);
+    for (; i < count; i++) to[i] = lab_cast_$BYTE_f32(from[i]);
+}
+
+// `count` values in a row, as integers of 32 bits, of which there may be only four.
+static inline __attribute__((always_inline)) void lab_words_$BYTE(
+    lab_i32 *restrict to, const lab_$BYTE *restrict from, int count) {
+    int i = 0;
+#if defined(__AVX2__) && !defined(__clang__)
+    typedef char lab_bytes __attribute__((vector_size(16)));
+    for (; i + LAB_WIDE <= count; i += LAB_WIDE) {
+        lab_bytes bytes = {0};
+        __builtin_memcpy(&bytes, from + i, LAB_WIDE);
+        const lab_ints words = LAB_FROM_$BYTE(bytes);
+        __builtin_memcpy(to + i, &words, sizeof words);
+    }
+    typedef int lab_four __attribute__((vector_size(16)));
+    for (; i + 4 <= count; i += 4) {
+        lab_bytes bytes = {0};
+        __builtin_memcpy(&bytes, from + i, 4);
+        const lab_four words = __builtin_ia32_pmov$EXTENDEDbd128(bytes);
+        __builtin_memcpy(to + i, &words, sizeof words);
+    }
+#endif
+    for (; i < count; i++) to[i] = from[i];
 }
 
 /* Adds four products of neighbouring bytes to each of eight sums, the first of which have no sign. */
@@ -166,15 +229,15 @@ typedef short lab_sixteen __attribute__((vector_size(32)));
 typedef char lab_chars __attribute__((vector_size(16)));
 
 #if defined(__clang__)
-#define LAB_WORDS_$LEFT(bytes) __builtin_convertvector(bytes, lab_sixteen)
+#define LAB_WORDS_$BYTE(bytes) __builtin_convertvector(bytes, lab_sixteen)
 #else
-#define LAB_WORDS_$LEFT(bytes) __builtin_ia32_pmov$EXTENDbw256((lab_chars)(bytes))
+#define LAB_WORDS_$BYTE(bytes) __builtin_ia32_pmov$EXTENDEDbw256((lab_chars)(bytes))
 #endif
 
 /* The sum of `count` products of bytes. There are instructions for this that no compiler finds in a
    loop; where they take one factor without a sign, 128 more makes it so, and goes off again. */
-static inline __attribute__((always_inline)) lab_i32 lab_dot_$LEFT(
-    const lab_$LEFT *restrict x, const lab_i8 *restrict y, lab_i64 count) {
+static inline __attribute__((always_inline)) lab_i32 lab_dot_$BYTE(
+    const lab_$BYTE *restrict x, const lab_i8 *restrict y, lab_i64 count) {
     lab_u32 sum = 0;
     lab_i64 i = 0;
 #if defined(__AVX2__)
@@ -193,14 +256,14 @@ static inline __attribute__((always_inline)) lab_i32 lab_dot_$LEFT(
     }
     sums -= signs;
 #endif
-    typedef lab_$LEFT lab_first __attribute__((vector_size(16)));
+    typedef lab_$BYTE lab_first __attribute__((vector_size(16)));
     typedef lab_i8 lab_second __attribute__((vector_size(16)));
     for (; i + 16 <= count; i += 16) {
         lab_first left;
         lab_second right;
         __builtin_memcpy(&left, x + i, sizeof left);
         __builtin_memcpy(&right, y + i, sizeof right);
-        sums += (lab_sums)__builtin_ia32_pmaddwd256(LAB_WORDS_$LEFT(left), LAB_WORDS_i8(right));
+        sums += (lab_sums)__builtin_ia32_pmaddwd256(LAB_WORDS_$BYTE(left), LAB_WORDS_i8(right));
     }
     for (int k = 0; k < 8; k++) sum += sums[k];
 #endif

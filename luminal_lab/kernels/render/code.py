@@ -107,6 +107,8 @@ class Code:
         """The names of what is used from the prelude."""
         self.mentioned: set[str] = set()
         """The dims and axes in index arithmetic."""
+        self.is_apart = False
+        """Whether what is added is in no loop that a compiler may make vectors of."""
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -256,7 +258,8 @@ class Code:
 
     def widened(self, bits: str, dtype: DType) -> str:
         """Return a value in its form for computing, from its form in memory."""
-        return self.call(f"lab_cast_{dtype.short}_f32", bits) if dtype.is_half else bits
+        which = "one" if self.is_apart and dtype is DType.float16 else "cast"
+        return self.call(f"lab_{which}_{dtype.short}_f32", bits) if dtype.is_half else bits
 
     def stored(self, value: str, dtype: DType) -> str:
         """Return a value in its form in memory."""

@@ -94,9 +94,9 @@ class Pack(Step):
         statements = every(loop.body, Set)
         # An array that the loop itself writes has other values before the loop.
         changing = {statement.name for statement in statements} - {self.array}
-        terms = {
+        terms = [
             term for statement in statements for term in self.read(statement.term, known, changing)
-        }
+        ]
         if not terms and self.array in arrays_in(loop.body):
             raise self.refuse(
                 f"what {loop.name} reads of it depends on more than these axes",
@@ -107,8 +107,7 @@ class Pack(Step):
                 f"{loop.name} does not read {self.array}",
                 f"it reads {', '.join(sorted(arrays_in(loop.body))) or 'nothing'}",
             )
-        hint = "pack it before a loop inside, in which it is read in one way"
-        term = only(self, loop, terms, hint)
+        term = self.one(loop, terms)
         if any(access.how != "read" and access.name == self.array for access in accesses((loop,))):
             raise self.refuse(
                 f"{loop.name} writes {self.array} too",
@@ -124,6 +123,11 @@ class Pack(Step):
         copy = Read(self.into, tuple(axis.axis for axis in axes), term.dtype)
         block = copy_of(self.into, new, value, top=not outside)
         return replaced_loop(nest, loop.name, (*block, *with_copy(loop, term, copy)))
+
+    def one(self, loop: Loop, terms: Sequence[Term]) -> Term:
+        """Return what is copied of all that the loop reads; several refuse the step."""
+        hint = "pack it before a loop inside, in which it is read in one way"
+        return only(self, loop, {*terms}, hint)
 
     def read(self, term: Term, known: set[str], changing: set[str]) -> Iterator[Term]:
         """Yield the largest parts of a term that read the array and depend on nothing but these."""
@@ -166,10 +170,16 @@ class Share(Pack):
     """Before a loop, compute once what it makes of an array, if that is the same in each iteration.
 
     for k: y[k] = q[k] * f32(d[0])   →   s = f32(d[0]);   for k: y[k] = q[k] * s
+
+    If there are several such values, the first is shared.
     """
 
     form: ClassVar[str] = "share {array} in {loop} as {into}"
     axes: tuple[str, ...] = field(init=False, default=())
+
+    @override
+    def one(self, loop: Loop, terms: Sequence[Term]) -> Term:
+        return terms[0]
 
 
 @dataclass(frozen=True)

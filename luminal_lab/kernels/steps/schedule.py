@@ -27,9 +27,17 @@ from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.definition.cost import COSTLY
-from luminal_lab.kernels.definition.terms import Apply, Read, free, walk as walk_terms
+from luminal_lab.kernels.definition.terms import Apply, Count, Read, free, walk as walk_terms
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, axes_in, reads_of, walk
-from luminal_lab.kernels.nest.sizes import atoms, divides, group_of, is_plain, perfect
+from luminal_lab.kernels.nest.sizes import (
+    about,
+    at_most,
+    atoms,
+    divides,
+    groups_of,
+    is_plain,
+    perfect,
+)
 from luminal_lab.kernels.steps.arrays import Pack, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
@@ -44,6 +52,8 @@ T = TypeVar("T")
 MOST_LETTERS = 1 << 20
 """The longest schedule as text: a million characters."""
 ELSE = "the plan is for others"
+MOST_GROUPS = 16
+"""The most groups of elements within a larger group that are written out."""
 
 
 @told_object("schedule")
@@ -464,24 +474,47 @@ class Scheduling:
     ) -> tuple[str, Handle, Handle]:
         """Sum side by side; return the array of sums, and the loops that begin and join them."""
         into = unique(f"{array}_{word}", self.nest.names)
-        first, last = self.do(Lanes(array, lane, outer, into)).loops
-        return into, first, last
+        loops = self.do(Lanes(array, lane, outer, into)).loops
+        return into, loops[0], loops[len(loops) // 2]
 
-    def grouped(self, loop: str, sums: str = "") -> list[Handle]:
+    def grouped(self, loop: str, sums: str = "", side: int = 0) -> list[Handle]:
         """Cut a loop into groups that share values (scales, say); return the loop in a group.
 
-        They are computed once for each group. Its sums, if any, run side by side.
+        They are computed once for each group. Its sums, if any, run side by side, those of several
+        groups too, up to a number of elements. Where there are groups within larger ones, those of
+        one are written out: what tells them apart (how far bits are shifted, say) is then known to
+        the compiler.
         """
-        (term,) = [s.term for s in walk((self.nest.loops[loop],)) if isinstance(s, Set)]
-        size = group_of(loop, term)
-        if not size or self.loop(loop).size % size:
+        terms = [s.term for s in walk((self.nest.loops[loop],)) if isinstance(s, Set)]
+        size = self.loop(loop).size
+        sizes = [group for group in groups_of(loop, *terms) if size % group == 0]
+        if not sizes:
             return []
-        group, own = self.do(Split((loop,), (size,), ("group", "each"))).loops
+        inner = sizes[0]
+        outer = max(group for group in sizes if group <= MOST_GROUPS * inner)
+        is_beside = inner < side <= outer and outer % side == 0 == side % inner
+        by = sorted({outer, inner, *([side] if is_beside else ())}, reverse=True)
+        words = {1: ("group",), 2: ("block", "group"), 3: ("block", "side", "group")}[len(by)]
+        first, *groups, own = self.do(Split((loop,), (*by,), (*words, "each"))).loops
         if sums:
-            self.lanes(sums, own, group, "lanes")
-        for name in dict.fromkeys(name for name, _ in reads_of(term)):
-            self.attempted(Share(name, own, unique("shared", self.nest.names)))
+            into, *_ = self.lanes(sums, own, first, "lanes")
+            if is_beside:
+                self.lanes(into, groups[-1], first, "lanes")
+        for inside in (*(() if sums else (first,)), *groups, own):
+            for name in dict.fromkeys(name for term in terms for name, _ in reads_of(term)):
+                while self.attempted(Share(name, inside, unique("shared", self.nest.names))):
+                    pass
+        is_short = not sums and about(first.size) <= MOST_GROUPS
+        self.run("unroll", groups or [first] * is_short)
         return [own]
+
+    def written_out(self, loop: Handle, most: int) -> None:
+        """Write out the groups of a short loop whose number decides what is computed."""
+        terms = [s.term for s in loop.loop.body if isinstance(s, Set) and s.how == "="]
+        counts = [part for part in walk_terms(*terms) if isinstance(part, Count)]
+        if loop.is_plain and groups_of(loop, *counts) and at_most(loop.size) <= most:
+            with self.attempt():
+                self.grouped(loop)
 
     # -- the current nest --------------------------------------------------------------------------
 

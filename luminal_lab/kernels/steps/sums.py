@@ -104,7 +104,7 @@ class Lanes(Step):
                                           for k.block: for k.own: p[k.own] += …
                                           for p.end: t += p[p.end]
 
-    Rounding differs, but always in the same way.
+    Lanes of lanes are a table of sums. Rounding differs, but always in the same way.
     """
 
     form: ClassVar[str] = "lanes {array} over {loop} within {outer} as {into}"
@@ -120,8 +120,6 @@ class Lanes(Step):
         self.check_free(nest, self.into)
         if outer not in around(nest, loop.name):
             raise self.refuse(f"{loop.name} is not within {outer.name}")
-        if local.type.shape:
-            raise self.refuse(f"{self.array} is an array, and lanes are of one sum")
         count = extent(loop.axis)
         if not isinstance(count, int):
             raise self.refuse(f"the size of {loop.name}, {count}, is not known before it runs")
@@ -130,14 +128,23 @@ class Lanes(Step):
         how = _how(outer, self.array)
         if len(inside) != len(uses) or how is None:
             raise self.refuse(f"{outer.name} does more with {self.array} than adding to it there")
-        dtype = local.type.dtype
-        first, last = (self.named(nest, f"{self.into}.{word}", count) for word in ("start", "end"))
+        dtype, shape = local.type.dtype, local.type.shape
+
+        def each(word: str, name: str, how: How, term: Callable[[Shape], Term]) -> Statement:
+            """Return an assignment for each lane."""
+            lane = self.named(nest, f"{self.into}.{word}", count)
+            axes = [
+                self.named(nest, f"{self.into}_{word}.axis{axis}", size)
+                for axis, size in enumerate(shape)
+            ]
+            index = (lane, *axes) if name == self.into else tuple(axes)
+            return over([lane, *axes], Set(name, index, term((lane, *axes)), how))
 
         statements = (
-            Local(self.into, TensorType(dtype, (count,)), "scratch"),
-            over((first,), Set(self.into, (first,), _start(how, dtype))),
-            *moved((outer,), {self.array}, lambda _: (loop.axis,), self.into),
-            over((last,), Set(self.array, (), Read(self.into, (last,), dtype), how)),
+            Local(self.into, TensorType(dtype, (count, *shape)), "scratch"),
+            each("start", self.into, "=", lambda _: _start(how, dtype)),
+            *moved((outer,), {self.array}, lambda index: (loop.axis, *index), self.into),
+            each("end", self.array, how, lambda at: Read(self.into, at, dtype)),
         )
         return replaced_loop(nest, outer.name, statements)
 

@@ -1,7 +1,11 @@
 """What heuristics take sizes to be: dims, axes of loops, and dims with the bounds of axes."""
 
+import pytest
+
 from luminal_lab.core.dims import Symbol, minimum
-from luminal_lab.kernels.nest.sizes import MANY, USUAL, about, at_most, atoms
+from luminal_lab.core.dtypes import DType
+from luminal_lab.kernels.definition.terms import Count
+from luminal_lab.kernels.nest.sizes import MANY, USUAL, about, at_most, atoms, groups_of
 
 N = Symbol("n", 1)
 I = Symbol("i", 0, N - 1)  # noqa: E741  # an axis
@@ -34,3 +38,20 @@ def test_the_atoms_of_a_multiple_end() -> None:
         "(i + 1)//4",
         "i",
     ]
+
+
+@pytest.mark.parametrize(
+    ("divisors", "groups"),
+    [
+        ((256, 16, 32), [16, 32, 256]),
+        ((4,), [4]),
+        ((4, 32), [32]),  # few neighbours, where there are more
+        ((16, 24), []),
+        ((), []),
+    ],
+)
+def test_groups_lie_within_groups(divisors: tuple[int, ...], groups: list[int]) -> None:
+    k = Symbol("k", 0, 1023)
+    counts = [Count(k // size, DType.int32) for size in divisors]
+    assert groups_of("k", *counts) == groups
+    assert groups_of("j", *counts) == []

@@ -12,6 +12,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
 from luminal_lab.machines.machine import Machine
 from tests.kernels.running import Running
+from tests.tensor.test_blocks import drawn
 
 HEADER = "kernel k(a: f32[n, 24], b: f32[m, 24], c: f32[m], r: f32[n, m]) -> (y: f32[n, m])\n"
 SUM = "(sum k < 24: fused(a[i, k] * b[j, k]))"
@@ -48,7 +49,7 @@ def test_functions_take_whole_vectors_before_short_rows_are_stored(
         np.testing.assert_allclose(run(inputs, sizes)["y"], expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["q8_0", "q4_0", "q4_k"])
+@pytest.mark.parametrize("form", ["q8_0", "q4_0", "q4_k", "q6_k"])
 @pytest.mark.parametrize("rows", [1, 24])
 def test_packed_weights_are_widened_once_for_all_rows(form: str, rows: int):
     cx = ll.Graph()
@@ -65,6 +66,46 @@ def test_packed_weights_are_widened_once_for_all_rows(form: str, rows: int):
     assert rows == 1 or " as rows" in text
     cx.execute()
     np.testing.assert_allclose(y.numpy(), wanted, rtol=2e-5, atol=2e-5)
+
+
+WRITTEN = {
+    "q4_0": ("by 32, 16 as block, group, each", True),
+    "q4_1": ("by 32, 16 as block, group, each", True),
+    "q5_0": ("by 32, 16 as block, group, each", True),
+    "q5_1": ("by 32, 16 as block, group, each", True),
+    "q8_0": ("by 32 as group, each", False),
+    "q4_k": ("by 256, 32 as block, group, each", False),
+    "q5_k": ("by 256, 32 as block, group, each", False),
+    "q6_k": ("by 256, 32, 16 as block, side, group, each", True),
+    "q2_k": ("by 256, 32, 16 as block, side, group, each", True),
+    "q3_k": ("by 256, 32, 16 as block, side, group, each", True),
+}
+"""How the sum of one row is cut, and whether groups are so short that two are summed at once."""
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize("form", WRITTEN)
+def test_groups_within_groups_are_written_out(form: str):
+    weights = drawn(form, (7, 512))
+    layer = ll.nn.Linear(512, 7, bias=False)
+    layer.weight.set(weights)
+    given = np.random.default_rng(1).standard_normal((33, 512)).astype(np.float32)
+    wanted = given.astype(np.float64) @ weights.value.astype(np.float64).T
+    for rows in (1, 33):
+        cx = ll.Graph()
+        x = cx.tensor((rows, 512), name="x").set(given[:rows])
+        y = layer(x).retrieve()
+        cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+        steps, (cut, is_beside) = str(cx.kernels["matmul"].schedule), WRITTEN[form]
+        assert rows > 1 or cut in steps
+        assert rows > 1 or steps.count("\nlanes ") == 1 + is_beside
+        # Nothing that takes more bytes than the blocks is kept.
+        nest = cx.kernels["matmul"].nest
+        assert nest is not None
+        assert (7, 512) not in [local.type.shape for local in nest.locals.values()]
+        cx.execute()
+        bound = 2e-6 * np.abs(given[:rows]) @ np.abs(weights.value).T
+        assert (np.abs(y.numpy() - wanted[:rows]) <= bound).all()
 
 
 GROWN = """\

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property, partial
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -41,6 +42,7 @@ from luminal_lab.kernels.definition.terms import (
     Number,
     Read,
     Term,
+    free,
     walk as walk_terms,
 )
 from luminal_lab.kernels.dialect import C
@@ -63,6 +65,7 @@ from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES, COMPUTED
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.c.dots import dot_of, dot_text
+from luminal_lab.kernels.render.c.packed import BYTES, WORD, in_words
 from luminal_lab.kernels.render.c.phases import parts_of
 from luminal_lab.kernels.render.code import Assign, Branch, CBlock, Code, Declare, Group, Repeat
 from luminal_lab.kernels.render.exact import exact_names
@@ -84,6 +87,12 @@ STACK = 16384
 """The most bytes of a scratch array that is put on the stack."""
 MOST_WIDENED = 128
 """The most narrow values that are widened to floats ahead of a loop."""
+JOINED = 16
+"""Neighbours are added up together in multiples of this many."""
+WIDENED = {DType.float32: "lab_widen", DType.int32: "lab_words"}
+"""The functions that widen neighbours."""
+SHORT = BYTES
+"""From this many values on, bytes are made as vectors of bytes; up to this many, as integers."""
 MOST_WRITTEN_OUT = 16
 """The most copies of a loop's body that a compiler may unroll."""
 WIDEST, NARROWEST = 64, 16
@@ -175,23 +184,40 @@ def _written_out(loops: Iterable[Loop | None]) -> float:
     return count
 
 
-def _widened_always(term: Term) -> Iterator[tuple[Term, Read]]:
-    """Yield what a term reads, under any condition, in dtypes that are widened to float32.
+class Narrow(NamedTuple):
+    """What a loop makes wide numbers of."""
+
+    term: Term
+    read: Read | None
+    """What it is in memory; None if it is made of bytes there."""
+    dtype: DType
+    """What is made of it."""
+
+
+def _narrow(term: Term, size: int) -> Iterator[Narrow]:
+    """Yield what a term makes wide numbers of, under any condition.
 
     Bytes that stand for numbers with a sign come as what is made of them, and are read as such.
     """
     parts = [*walk_terms(term)]
     applied = [part for part in parts if isinstance(part, Apply)]
-    casts = [part.args[0] for part in applied if part.op == Cast(DType.float32)]
     always = {*_read_always(term)}
-    for part in dict.fromkeys(casts):
-        read = part.args[0] if isinstance(part, Apply) and part.op == Cast(DType.int8) else part
-        if not isinstance(read, Read) or read not in always:
-            continue
-        is_same = read is part or read.dtype is DType.uint8
-        is_cast_alone = part.dtype.is_half or parts.count(part) == casts.count(part)
-        if is_same and is_cast_alone and f"lab_widen_{part.dtype.short}" in known_in("c"):
-            yield part, read
+    for dtype, function in WIDENED.items():
+        casts = [part.args[0] for part in applied if part.op == Cast(dtype)]
+        for part in dict.fromkeys(casts):
+            if f"{function}_{part.dtype.short}" not in known_in("c"):
+                continue
+            signed = isinstance(part, Apply) and part.op == Cast(DType.int8)
+            read = part.args[0] if isinstance(part, Apply) and signed else part
+            if isinstance(read, Read) and (read is part or read.dtype is DType.uint8):
+                is_cast_alone = part.dtype.is_half or parts.count(part) == casts.count(part)
+                if read in always and is_cast_alone and (size <= SHORT or dtype.is_float):
+                    yield Narrow(part, read, dtype)
+            elif part.dtype.itemsize == 1 and isinstance(part, Apply) and size >= SHORT:
+                inner = [*walk_terms(part)]
+                reads = {part for part in inner if isinstance(part, Read)}
+                if reads <= always and not any(isinstance(p, (Guarded, Lookup)) for p in inner):
+                    yield Narrow(part, None, dtype)
 
 
 def _adds_vectors(loop: Loop) -> bool:
@@ -258,7 +284,9 @@ class _Writer(Writer):
             name, text = c_name(dot.update.name), dot_text(dot, loop, self.arrays)
             self.code.assign(name, text, "+=", (Cast.name, Mul.name, *FOLDED["+="]))
             return
-        hidden = dict(self.arrays.hidden)
+        if loop.kind == "simd" and (self.is_added_up(loop) or self.unswitched(loop)):
+            return
+        hidden, is_apart = dict(self.arrays.hidden), self.code.is_apart
         if _reads_where_it_holds(loop, self.nest):
             unknown = self.code.fresh()
             self.code.declare("lab_i64", unknown, "0")
@@ -266,41 +294,108 @@ class _Writer(Writer):
             self.arrays.hidden[loop.name] = loop.axis + Symbol(unknown, 0, 1)
         if loop.kind == "simd":
             self.widen(loop)
+        self.code.is_apart = any(isinstance(each, Loop) for each in loop.body)
         with self.head(loop):
             if loop.kind == "unroll" and _adds_vectors(loop):
                 self.code.raw(f"{self.code.use('LAB_STEP')};")
             self.statements(loop.body)
             if loop.kind == "simd":
                 _note_once(self.code.block)
-        self.arrays.floats, self.arrays.hidden = {}, hidden
+        self.arrays.wide, self.arrays.hidden, self.code.is_apart = {}, hidden, is_apart
+
+    def is_added_up(self, loop: Loop) -> bool:
+        """Write the sum of a few neighbours as a call, if that is all that a loop does."""
+        match loop.body:
+            case (Set(how="+=", term=Read(dtype=DType.float32) as read) as update,) if (
+                loop.start == 0
+                and isinstance(loop.size, int)
+                and loop.size % JOINED == 0 < loop.size <= MOST_WIDENED
+                and read.buffer not in {*self.arrays.as_vectors, update.name}
+                and self.types[update.name].dtype is DType.float32
+                and all(loop.axis not in symbols(dim) for dim in update.index)
+                and slope(flat := self.nest.flat(read.buffer, read.index), loop.axis) == 1
+            ):
+                target = self.arrays.place(update.name, update.index)
+                start = self.code.index(substitute(flat, {loop.name: 0}), PRODUCT)
+                given = f"{c_name(read.buffer)}{'' if start == '0' else f' + {start}'}"
+                value = self.code.call("lab_joined_f32", given, loop.size)
+                self.code.assign(target, value, "+=", (Add.name,))
+                return True
+            case _:
+                return False
+
+    def unswitched(self, loop: Loop) -> bool:
+        """Write a loop where a condition that is the same in all iterations holds, and elsewhere.
+
+        What is assigned under the condition can then be widened ahead of the loop. Return whether
+        anything is.
+        """
+        match loop.body:
+            case (Set(how="=", term=Guarded(holds=holds, term=inner)) as update,) if (
+                isinstance(loop.size, int)
+                and loop.axis not in symbols(holds)
+                and any(_narrow(inner, loop.size))
+            ):
+                condition = self.code.condition(self.arrays.asked(holds))
+                others = (condition, inner), (f"!({condition})", Number(0, inner.dtype))
+                for test, term in others:
+                    with self.code.branch(test):
+                        self.loop(replace(loop, body=(replace(update, term=term),)))
+                return True
+            case _:
+                return False
 
     def widen(self, loop: Loop) -> None:
-        """Write the widening of the narrow neighbours that a loop adds up, ahead of it.
+        """Write the widening of the narrow neighbours that a loop computes with, ahead of it.
 
         There are instructions for this that no compiler finds in a loop. They make NaNs quiet, as
         sums do.
         """
         size = loop.size if loop.start == 0 else None
-        if not (isinstance(size, int) and size % 8 == 0 and size <= MOST_WIDENED):
+        if not (isinstance(size, int) and size % 4 == 0 and size <= MOST_WIDENED):
             return
-        added = [update for update in loop.body if isinstance(update, Set) and update.how == "+="]
-        if len(added) < len(loop.body):
+        sets = [update for update in loop.body if isinstance(update, Set)]
+        if len(sets) < len(loop.body) or any(update.how == "max=" for update in sets):
             return
         code, arrays = self.code, self.arrays
-        written = {update.name for update in added}
-        for update in added:
-            for part, read in _widened_always(update.term):
-                flat = self.nest.flat(read.buffer, read.index)
-                stride = slope(flat, loop.axis)
-                known = part in arrays.floats or read.buffer in written
-                if stride == 1 and not known and not arrays.is_scalar(read.buffer):
-                    name, start = code.fresh(), substitute(flat, {loop.name: 0})
-                    given = f"{c_name(read.buffer)} + {code.index(start, PRODUCT)}"
-                    if part is not read:
-                        given = f"(const {code.use(f'lab_{part.dtype.short}')} *)({given})"
-                    code.array("float", name, size, "aligned")
-                    code.invoke(f"lab_widen_{part.dtype.short}", name, given, size)
-                    arrays.floats[part] = f"{name}[{c_name(loop.name)}]"
+        written = {update.name for update in sets}
+        for narrow in [each for update in sets for each in _narrow(update.term, size)]:
+            part, read, dtype = narrow
+            reads = {each for each in walk_terms(part) if isinstance(each, Read)}
+            flats = [self.nest.flat(each.buffer, each.index) for each in reads]
+            strides = {slope(flat, loop.axis) for flat in flats}
+            is_along = strides == {1} if read else {1} <= strides <= {0, 1}
+            names = {each.buffer for each in reads}
+            is_known = (part, dtype) in arrays.wide or names & written
+            if not is_along or is_known or any(map(arrays.is_scalar, names)):
+                continue
+            name = code.fresh()
+            if read:
+                start = substitute(flats[0], {loop.name: 0})
+                given = f"{c_name(read.buffer)} + {code.index(start, PRODUCT)}"
+                if part is not read:
+                    given = f"(const {code.use(f'lab_{part.dtype.short}')} *)({given})"
+            else:
+                given = self.made(part, loop, size, code.fresh())
+            code.array(C_TYPES[dtype], name, size, "aligned")
+            code.invoke(f"{WIDENED[dtype]}_{part.dtype.short}", name, given, size)
+            arrays.wide[part, dtype] = f"{name}[{c_name(loop.name)}]"
+
+    def made(self, part: Term, loop: Loop, size: int, name: str) -> str:
+        """Write a loop that makes bytes of bytes, in words or as bytes; return where they are."""
+        code, near, word = self.code, self.arrays.wide, in_words(part, loop.name)
+        count, type = (size // BYTES, C_TYPES[WORD]) if word else (size, C_TYPES[part.dtype])
+        code.array(type, name, count, "aligned")
+        with code.repeat("lab_i64", c_name(loop.name), count, ("simd", "")):
+            for read in walk_terms(part) if word else ():
+                if isinstance(read, Read) and loop.name in free(read):
+                    flat = self.nest.flat(read.buffer, read.index)
+                    start = code.index(substitute(flat, {loop.name: 0}), PRODUCT)
+                    words = f"(const {code.use('lab_word')} *)({c_name(read.buffer)} + {start})"
+                    near[read, WORD] = f"({words})[{c_name(loop.name)}]"
+            value = self.terms.text(word or part)
+            code.assign(f"{name}[{c_name(loop.name)}]", value.text, ops=value.ops)
+        return f"(const {code.use(f'lab_{part.dtype.short}')} *){name}" if word else name
 
     def reductions(self, loop: Loop) -> str:
         """Return a simd loop's clause about the scalars that it adds to."""
@@ -374,8 +469,8 @@ class CArrays(Arrays):
         super().__init__(nest, code)
         self.hidden: dict[str, Dim] = {}
         """For axes of outer loops: the same position, hidden from the compiler."""
-        self.floats: dict[Term, str] = {}
-        """What was widened to floats ahead of a loop, and where the floats are."""
+        self.wide: dict[tuple[Term, DType], str] = {}
+        """What was widened ahead of a loop, to which dtype, and where it is."""
 
     @cached_property
     def as_vectors(self) -> Mapping[str, int]:
@@ -410,13 +505,14 @@ class CArrays(Arrays):
     @override
     def element(self, name: str, index: Iterable[Dim]) -> str:
         index = tuple(index)
-        floats = self.floats.get(Read(name, index, self.types[name].dtype)) if self.floats else None
-        return super().element(name, index) if floats is None else floats
+        read = Read(name, index, self.types[name].dtype) if self.wide else None
+        near = self.wide.get((read, DType.float32)) if read else None
+        return super().element(name, index) if near is None else near
 
     @override
     def converted(self, term: Apply) -> str | None:
-        is_widened = self.floats and term.op == Cast(DType.float32)
-        return self.floats.get(term.args[0]) if is_widened else None
+        is_cast = self.wide and isinstance(term.op, Cast)
+        return self.wide.get((term.args[0], term.dtype)) if is_cast else None
 
     @override
     def asked(self, holds: Dim) -> Dim:

@@ -404,6 +404,96 @@ def test_what_is_narrow_is_made_float32_ahead_of_a_loop_that_adds_it_up(dtype: s
     assert render_nest(parse_nest(other), "dot").text.count(f"lab_widen_{dtype}") == 1
     other = text.replace("f32(w[32*k + j_2])", "[j_2 < i: f32(w[32*k + j_2])]")
     assert render_nest(parse_nest(other), "dot").text.count(f"lab_widen_{dtype}") == 1
-    # Nor what is more than made a float.
+    # Nor what is more than made a float, unless it is bytes of bytes.
     other = text.replace("f32(w[", "f32(w[32*k + j_2] + w[")
-    assert render_nest(parse_nest(other), "dot").text.count("lab_widen_i8") == (dtype == "i8")
+    assert render_nest(parse_nest(other), "dot").text.count("lab_widen_i8") == 2 * (dtype == "i8")
+
+
+SUM_OF = """nest total(x: f32[4, 64]) -> (y: f32[4])
+  for i < 4:
+    simd j < {size}:
+      y[i] {how} {term}"""
+
+
+@pytest.mark.parametrize(
+    ("size", "how", "term", "is_call"),
+    [
+        (32, "+=", "x[i, j + 8]", True),
+        (24, "+=", "x[i, j]", False),
+        (32, "max=", "x[i, j]", False),
+        (32, "+=", "x[i, 2*j]", False),
+        (32, "+=", "x[i, j] * 2.0", False),
+    ],
+)
+def test_neighbours_are_added_up_by_halves(size: int, how: str, term: str, is_call: bool) -> None:
+    nest = parse_nest(SUM_OF.format(size=size, how=how, term=term))
+    source = render_nest(nest, "total").text
+    assert ("y[i] += lab_joined_f32(x + (64*i + 8), 32);" in source) == is_call
+    assert ("lab_joined" in source) == is_call
+
+
+BITS = """nest dot(x: u8[8, 64], w: f32[64]) -> (y: f32[8])
+  for i < 8:
+    local p: f32[32] in scratch
+    simd j < 32:
+      p[j] = 0.0
+    for k < 2:
+      simd j_2 < 32:
+        p[j_2] += f32(bit_and(shift_right(x[i, 32*k + j_2], u8[k] * 4_u8), 15_u8)) * w[j_2]
+    for j_3 < 32:
+      y[i] = p[j_3]"""
+
+
+def test_bytes_are_made_of_bytes_in_words_and_then_widened():
+    source = render_nest(parse_nest(BITS), "dot").text
+    made, widened, added = (
+        source.index(text)
+        for text in (
+            "v1[j_2] = ",
+            "lab_widen_u8(v0, (const lab_u8 *)v1, 32);",
+            "p[j_2] += v0[j_2] * w[j_2];",
+        )
+    )
+    assert made < widened < added
+    assert "lab_u64 v1[4] LAB_ALIGNED;" in source
+    # What words cannot do is done byte by byte.
+    sums = BITS.replace("bit_and(shift", "x[i, j_2] + bit_and(shift")
+    source = render_nest(parse_nest(sums), "dot").text
+    assert "lab_u8 v1[32] LAB_ALIGNED;" in source
+    assert "lab_widen_u8(v0, v1, 32);" in source
+    # Not what lies apart, nor what is read only where something holds.
+    for old, new in (("x[i, 32*k + j_2]", "x[i, 2*j_2]"), ("f32(bit", "[j_2 < i: f32(bit")):
+        other = BITS.replace(old, new).replace(") * w", ")] * w" if new[0] == "[" else ") * w")
+        assert "lab_widen" not in render_nest(parse_nest(other), "dot").text
+
+
+def test_a_condition_that_is_the_same_for_all_of_a_row_is_asked_before_the_row():
+    nest = parse_nest("""nest wide(x: f16[6, 16]) -> (y: f32[8, 16])
+  for i < 8:
+    simd j < 16:
+      y[i, j] = [i < 6: f32(x[i, j])]""")
+    source = render_nest(nest, "wide").text
+    assert source.count("if (i < 6)") == source.count("if (!(i < 6))") == 1
+    assert "lab_widen_f16(v0, x + 16*i, 16);" in source
+
+
+def test_a_few_bytes_become_integers_before_their_bits_are_taken_apart():
+    nest = parse_nest("""nest few(x: u8[8, 12]) -> (y: f32[8, 4])
+  for i < 8:
+    simd j < 4:
+      y[i, j] = f32(bit_and(i32(x[i, j + 4]), 63_i32))""")
+    source = render_nest(nest, "few").text
+    assert "lab_words_u8(v0, x + (12*i + 4), 4);" in source
+    assert "y[4*i + j] = lab_cast_i32_f32(v0[j] & 63);" in source
+
+
+def test_one_half_outside_of_loops_of_vectors_is_widened_by_an_instruction():
+    nest = parse_nest("""nest scaled(x: f16[8], w: f32[8, 16]) -> (y: f32[8, 16])
+  for i < 8:
+    local s: f32[] in registers
+    s = f32(x[i])
+    simd j < 16:
+      y[i, j] = w[i, j] * s * f32(x[0])""")
+    source = render_nest(nest, "scaled").text
+    assert "s = lab_one_f16_f32(x[i]);" in source
+    assert "lab_cast_f16_f32(x[0])" in source

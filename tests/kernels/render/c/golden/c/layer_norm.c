@@ -13,10 +13,7 @@ static void kernel_layer_norm(LAB_GIVEN) {
         float v;
         float m;
         float t = 0.0f;
-#pragma omp simd reduction(+:t)
-        for (lab_i64 j = 0; j < 64; j++) {
-            t += x[1472*i_task + 64*i_own + j];
-        }
+        t += lab_joined_f32(x + (1472*i_task + 64*i_own), 64);
         m = t * 0.015625f;
         float t_2 = 0.0f;
 #pragma omp simd reduction(+:t_2)

@@ -20,11 +20,7 @@ static void kernel_total__0(LAB_GIVEN) {
                 t_parts_own_lanes[j_own] += x[64*i_task*m + i_own*m + 32*j_block + j_own];
             }
         }
-#pragma omp simd reduction(+:t_parts_own)
-        for (lab_i64 t_parts_own_lanes_end = 0; t_parts_own_lanes_end < 32;
-            t_parts_own_lanes_end++) {
-            t_parts_own += t_parts_own_lanes[t_parts_own_lanes_end];
-        }
+        t_parts_own += lab_joined_f32(t_parts_own_lanes, 32);
 #pragma omp simd reduction(+:t_parts_own)
         for (lab_i64 j_rest = 0; j_rest < m % 32; j_rest++) {
             t_parts_own += x[64*i_task*m + i_own*m + 32*(m / 32) + j_rest];
@@ -49,10 +45,7 @@ static void kernel_total__1(LAB_GIVEN) {
             t_lanes[t_parts_own_2] += t_parts[32*t_parts_block + t_parts_own_2];
         }
     }
-#pragma omp simd reduction(+:t)
-    for (lab_i64 t_lanes_end = 0; t_lanes_end < 32; t_lanes_end++) {
-        t += t_lanes[t_lanes_end];
-    }
+    t += lab_joined_f32(t_lanes, 32);
 #pragma omp simd reduction(+:t)
     for (lab_i64 t_parts_rest = 0; t_parts_rest < (n + 63) / 64 % 32; t_parts_rest++) {
         t += t_parts[32*((n + 63) / 2048) + t_parts_rest];
