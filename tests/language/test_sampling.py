@@ -71,12 +71,12 @@ def test_chances_are_what_the_options_say(logits, text, prompt, options):
     expected = np.array(naive(logits, text, prompt, options))
     border = options["top_p"] or 0.5
     if np.abs(np.sort(expected)[::-1].cumsum() - border).min() > 1e-9:
-        near = {"rtol": 1e-9, "atol": 1e-12}
-        np.testing.assert_allclose(np.sort(chances), np.sort(expected), **near)
+        near, far = 1e-9, 1e-12
+        np.testing.assert_allclose(np.sort(chances), np.sort(expected), near, far)
         # Which of the last ones is kept may hang on how a difference of 1e-26 was rounded.
-        others = ~np.isclose(chances, expected, **near)
+        others = ~np.isclose(chances, expected, near, far)
         least = expected[expected > 0].min()
-        np.testing.assert_allclose(np.maximum(chances, expected)[others], least, **near)
+        np.testing.assert_allclose(np.maximum(chances, expected)[others], least, near, far)
 
 
 @given(logits=LOGITS, text=TEXT.filter(bool), options=OPTIONS)

@@ -1,9 +1,12 @@
 """Decoders beside transformers': every row of the table, its keys, and the names of its weights."""
 
+from math import prod
+
 import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.core.op import ints
 from luminal_lab.nn.models.decoder_weights import load_decoder
 from luminal_lab.nn.models.decoders import ROWS, decoder_of, from_config
 from luminal_lab.session import Graph
@@ -136,7 +139,8 @@ def test_a_step_reads_the_chosen_experts_where_they_lie(form):
     close(logits.numpy(), wanted, TOLERANCE, "the step")
     definitions = [kernel.definition for kernel in cx.kernels if kernel.definition]
     # Nothing that is made is as large as one expert's matrix.
-    made = {int(np.prod(out.type.shape)) for each in definitions for out in each.outputs}
+    outputs = [out.type.shape for each in definitions for out in each.outputs]
+    made = {prod(ints(shape)) for shape in outputs}
     assert max(made) <= 2 * 512
     inputs = [type.shape for each in definitions for _, type in each.inputs]
     assert [shape[0] for shape in inputs if len(shape) == 3].count(8) == 3
