@@ -60,7 +60,10 @@ def sizes(k: Keys, head: int | None = None, kv_heads: int | None = None) -> Size
         raise k.wrong("num_key_value_heads", f"must divide the heads, {heads}")
     names = "num_hidden_layers", "n_layer", "n_layers", "num_layers"
     layers = k.whole(*names, most=MOST_LAYERS)
-    context = k.maybe("max_position_embeddings", "n_positions", "max_seq_len")
+    names = "max_position_embeddings", "n_positions", "max_seq_len"
+    context = k.maybe(*names)
+    if context == 0:
+        raise k.wrong(next(name for name in names if name in k.given), "must be above 0")
     return Sizes(width, layers, heads, shared, per_head, k.whole("vocab_size", least=1), context)
 
 
