@@ -25,7 +25,7 @@ from luminal_lab.nn.models.decoder import (
     LayerConfig,
     NormConfig,
 )
-from luminal_lab.nn.models.decoder_parts import LAYER_TYPES
+from luminal_lab.nn.models.decoder_parts import LAYER_TYPES, MOST_LAYERS
 from luminal_lab.nn.models.decoders import read
 from luminal_lab.nn.models.keys import Keys
 from luminal_lab.nn.rope import FactorScaling
@@ -174,12 +174,17 @@ def from_gguf(metadata: Mapping[str, object], tensors: Mapping[str, object]) -> 
             hint=f"{__name__}.FORMATS has those that are",
         )
     prefix = f"{kind}."
-    own = {k.removeprefix(prefix): v for k, v in metadata.items() if k.startswith(prefix)}
+    own = {k.removeprefix(prefix): _listed(v) for k, v in metadata.items() if k.startswith(prefix)}
     file = File(kind, FORMATS[kind], Keys(f"GGUF of a {kind}", own), tensors)
     given = file.translated()
     spelled = {name: key for key, name in KEYS.items()}
     keys = Keys(f"GGUF of a {kind}", given, spelled)
     return file.as_stored(read(cast("list[str]", given["architectures"])[0], keys))
+
+
+def _listed(value: object) -> object:
+    """Return a value as a `config.json` has it; more than there may be layers is cut off."""
+    return value[: MOST_LAYERS + 1].tolist() if isinstance(value, np.ndarray) else value
 
 
 class File(NamedTuple):
@@ -232,9 +237,10 @@ class File(NamedTuple):
     def _turn(self, given: dict[str, object]) -> None:
         """Say in the keys of a `config.json` how positions turn."""
         own = self.own
+        kind = "longrope" if "rope_factors_long.weight" in self.tensors else "none"
         given.setdefault("rope_theta", 10_000.0)
         given["partial_rotary_factor"] = 1.0  # rope.dimension_count says it
-        told: dict[str, object] = {"rope_type": own.word("rope.scaling.type", default="none")}
+        told: dict[str, object] = {"rope_type": own.word("rope.scaling.type", default=kind)}
         for name in [key for key in given if key.startswith(("rope.scaling.", "rope.scale_"))]:
             if name.rpartition(".")[2] not in SCALING:
                 continue  # a row will say that it is not known
@@ -250,7 +256,9 @@ class File(NamedTuple):
         amplitude = own.above("rope.scaling.attn_factor", default=1.0)
         if told["rope_type"] == "yarn":
             growth = math.log(own.above("rope.scaling.factor", default=1.0))
-            told["attention_factor"] = amplitude * (0.1 * growth + 1)
+            told["attention_factor"] = amplitude * own.above(
+                "rope.scaling.yarn_attn_factor", default=0.1 * growth + 1
+            )
             for ours, theirs in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
                 told[ours] = own.maybe_above(f"rope.scaling.{theirs}")
         if told["rope_type"] == "longrope":
@@ -330,6 +338,7 @@ SCALING: Final = frozenset(
         "original_context_length",
         "finetuned",
         "scale_linear",
+        "yarn_attn_factor",
         "yarn_beta_fast",
         "yarn_beta_slow",
     }
@@ -382,7 +391,7 @@ def _olmo2(file: File, given: dict[str, object]) -> None:
     # An Olmo 3, of which only the layers without a window exceed their context.
     base, far = given.pop("rope_theta"), given.pop("rope_scaling", {"rope_type": "default"})
     turns = {"rope_theta": base, **cast("dict[str, object]", far)}
-    near = {"rope_type": "default", "rope_theta": base}
+    near = {"rope_type": "default", "rope_theta": given.pop("rope.freq_base_swa", base)}
     given["rope_parameters"] = {"full_attention": turns, "sliding_attention": near}
     given["architectures"] = ["Olmo3ForCausalLM"]
 
@@ -393,6 +402,10 @@ def _exaone4(file: File, given: dict[str, object]) -> None:
 
 def _cohere(file: File, given: dict[str, object]) -> None:
     given["use_qk_norm"] = file.has("attn_q_norm.weight")
+
+
+def _nemotron(file: File, given: dict[str, object]) -> None:
+    given.pop("rms_norm_eps", None)  # the converter takes it for one of both kinds of norms
 
 
 def _stablelm(file: File, given: dict[str, object]) -> None:
@@ -430,6 +443,7 @@ CHANGES: Final[Mapping[str, Change]] = {
     "granitemoe": _granite,
     "llama": _llama,
     "mpt": _mpt,
+    "nemotron": _nemotron,
     "olmo2": _olmo2,
     "qwen2": _qwen,
     "qwen2moe": _qwen,
