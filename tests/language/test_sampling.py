@@ -106,7 +106,7 @@ CASES = [
     {"temperature": 1.0},
     {"temperature": 0.6, "top_k": 7},
     {"temperature": 1.4, "top_p": 0.8},
-    {"temperature": 1.0, "min_p": 0.2},
+    {"temperature": 1.0, "min_p": 0.02},
     {"temperature": 0.9, "top_k": 20, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 1.4},
     {"temperature": 1.0, "presence_penalty": 0.5, "frequency_penalty": 0.3, "top_p": 0.95},
 ]
