@@ -25,6 +25,7 @@ MOST_LETTERS: Final = 1 << 17
 """The most letters of a template; long ones have a fifth."""
 DEEPEST: Final = 32
 """The deepest nesting of what messages hold."""
+PLAIN: Final = "fetch the model again; lm.generate(text) needs no template"
 THOUGHTS: Final = ("reasoning_content", "thinking", "reasoning")
 TEMPLATE: Final = "tokenizer.chat_template"
 """The key of GGUF files."""
@@ -50,7 +51,8 @@ class ChatTemplate:
         if len(source) > MOST_LETTERS:
             raise InputError(
                 f"chat: {path}: its template has {len(source):,} letters, and {MOST_LETTERS:,} "
-                "are the most"
+                "are the most",
+                hint=PLAIN,
             )
         self._sandbox = _sandbox()
         environment = self._sandbox.Sandbox()
@@ -118,7 +120,8 @@ class ChatTemplate:
             yield
         except self._sandbox.TemplateSyntaxError as error:
             raise InputError(
-                f"chat: {self.path}: its template has a mistake in line {error.lineno}: {error}"
+                f"chat: {self.path}: its template has a mistake in line {error.lineno}: {error}",
+                hint=PLAIN,
             ) from None
         except self._sandbox.RefusalError as error:
             raise InputError(
@@ -129,7 +132,9 @@ class ChatTemplate:
             where = _line(template, error.__traceback__)
             what = "was stopped" if isinstance(error, self._sandbox.TooMuchError) else "failed"
             why = str(error) or type(error).__name__
-            raise InputError(f"chat: {self.path}: its template {what}{where}: {why}") from None
+            raise InputError(
+                f"chat: {self.path}: its template {what}{where}: {why}", hint=PLAIN
+            ) from None
 
 
 def _line(template: Any, trace: TracebackType | None) -> str:  # noqa: ANN401  # of the package
@@ -227,7 +232,7 @@ def chat_template_of(
         )
     text = templates[wanted]
     if not isinstance(text, str):
-        raise InputError(f"chat: {path}: its template is {shown(text)}, and no text")
+        raise InputError(f"chat: {path}: its template is {shown(text)}, and no text", hint=PLAIN)
     return ChatTemplate(text, bos=ends[0], eos=ends[1], path=path)
 
 
@@ -241,7 +246,7 @@ def _of_folder(
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:
-        raise InputError(f"chat: {file} cannot be read: {error}") from error
+        raise InputError(f"chat: {file} cannot be read: {error}", hint=PLAIN) from error
     else:
         return {"default": text}, file
     given = entries.get("chat_template")
@@ -250,7 +255,7 @@ def _of_folder(
     templates: dict[str, object] = {}
     for item in cast("list[object]", given):
         if not isinstance(item, dict):
-            raise InputError(f"chat: {path} has the template {shown(item)}")
+            raise InputError(f"chat: {path} has the template {shown(item)}", hint=PLAIN)
         item = cast("dict[str, object]", item)
         templates[str(item.get("name"))[:80]] = item.get("template")
     return templates, path

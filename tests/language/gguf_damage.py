@@ -200,7 +200,7 @@ def attempt(path: Path) -> str:
     return "works"
 
 
-THINGS = ("generate: ", "the token ")
+THINGS = ("generate: ", "the token ", "that of token ")
 """What messages name that come up when a model is in use."""
 
 

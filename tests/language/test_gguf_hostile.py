@@ -113,3 +113,13 @@ def test_a_tensor_of_many_sizes_takes_no_memory(whole, tmp_path):
     made.tensors[0][1] = [10**18]
     path.write_bytes(made.written())
     refused(path, "should have the sizes")
+
+
+def test_a_template_that_is_no_text_is_told(whole, tmp_path):
+    made, path = document_of(whole), tmp_path / "model.gguf"
+    (entry,) = [entry for entry in made.keys if entry[0] == "tokenizer.chat_template"]
+    entry[1:] = [4, 0, 7]
+    path.write_bytes(made.written())
+    with pytest.raises(LabError, match="its template is 7, and no text") as caught:
+        ll.load(path).chat([])
+    check_error(caught.value, path)
