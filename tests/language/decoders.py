@@ -180,16 +180,7 @@ def published_gguf(path: Path, form: str = "F32", template: str | None = TEMPLAT
     writer.add_layer_norm_rms_eps(CONFIG["rms_norm_eps"])
     writer.add_rope_dimension_count(CONFIG["hidden_size"] // heads)
     writer.add_vocab_size(CONFIG["vocab_size"])
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list([*byte_letters(), "<s>", "</s>", "zz"])
-    writer.add_token_types([1] * LETTERS + [3, 3, 1])
-    writer.add_token_merges(["z z"])
-    writer.add_bos_token_id(BEGIN)
-    writer.add_eos_token_id(END)
-    writer.add_add_bos_token(True)
-    if template is not None:
-        writer.add_chat_template(template)
+    add_tokens(writer, template)
     kind = gguf.GGMLQuantizationType[form]
     for name, value in weights_of_decoder(CONFIG).items():
         for old, new in GGUF_NAMES.items():
@@ -200,14 +191,47 @@ def published_gguf(path: Path, form: str = "F32", template: str | None = TEMPLAT
             writer.add_tensor(name, gguf.quants.quantize(value, kind), raw_dtype=kind)
         else:
             writer.add_tensor(name, value)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
+    return finished(writer, path)
 
 
 def neighbours(value: np.ndarray, heads: int) -> np.ndarray:
     """Return the rows of queries or keys in the order in which neighbours are turned."""
     apart = value.reshape(heads, 2, -1, value.shape[1])
     return apart.swapaxes(1, 2).reshape(value.shape)
+
+
+def converted_gguf(path: Path, keys: dict[str, Any], tensors: dict[str, np.ndarray]) -> Path:
+    """Write a GGUF file with the keys and tensors of a model, and a token for each byte."""
+    gguf = need("gguf")
+    kind = "general.architecture"
+    writer: Any = gguf.GGUFWriter(path, keys[kind])
+    for name, value in keys.items():
+        if name != kind:
+            writer.add_key_value(name, value, gguf.GGUFValueType.get_type(value))
+    add_tokens(writer, None)
+    for name, value in tensors.items():
+        writer.add_tensor(name, np.ascontiguousarray(value))
+    return finished(writer, path)
+
+
+def add_tokens(writer: Any, template: str | None) -> None:
+    """Add the keys of a token for each byte, for the ends of a text, and for two letters."""
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([*byte_letters(), "<s>", "</s>", "zz"])
+    writer.add_token_types([1] * LETTERS + [3, 3, 1])
+    writer.add_token_merges(["z z"])
+    writer.add_bos_token_id(BEGIN)
+    writer.add_eos_token_id(END)
+    writer.add_add_bos_token(True)
+    if template is not None:
+        writer.add_chat_template(template)
+
+
+def finished(writer: Any, path: Path) -> Path:
+    """Write all that a writer was given, and return the file."""
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

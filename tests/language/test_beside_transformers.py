@@ -1,4 +1,4 @@
-"""Greedy texts are those of transformers' `generate`, from the files that it saves."""
+"""Texts and logits are those of transformers, from the files that it saves, and from GGUF files."""
 
 from functools import cache
 from pathlib import Path
@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.language.decoding import Decoding
 from luminal_lab.language.model import LanguageModel
-from tests.language.decoders import byte_tokenizer
+from tests.language.decoders import byte_tokenizer, converted_gguf
 from tests.needs import need
-from tests.nn.models.published import keys_of, theirs
+from tests.nn.beside import close
+from tests.nn.models.converted import KINDS, metadata_of, model_of, tensors_of
+from tests.nn.models.published import keys_of, logits_of, theirs, weights_of
 
 need("tokenizers", "safetensors", "cc")
 
@@ -70,3 +73,18 @@ def test_greedy_texts_are_theirs(torch, pair, case):
     result = lm.generate(text, max_tokens=TOKENS).result()
     assert len(wanted) == TOKENS
     assert (result.text, list(result.ids)) == (lm.tokenizer.decode(wanted), wanted)
+
+
+@pytest.mark.needs("gguf")
+@pytest.mark.share("name", sorted(KINDS), 3)
+def test_logits_of_gguf_files_are_theirs(torch, tmp_path, name):
+    transformers = need("transformers")
+    witness = model_of(torch, transformers, name)
+    tensors = tensors_of(KINDS[name], witness.config, weights_of(witness))
+    lm = ll.load(converted_gguf(tmp_path / "model.gguf", metadata_of(name), tensors))
+    tokens = np.random.default_rng(4).integers(0, 259, 12)
+    wanted = logits_of(torch, witness, tokens[None])[0]
+    decoding = Decoding(lm.model, 16, ll.CPUCompiler())
+    for count in (5, *range(6, 13)):  # five at once, then one behind the others
+        logits = decoding.logits(tokens[:count].tolist())
+        close(logits, wanted[count - 1], 1e-5, f"the logits behind {count}")
