@@ -55,24 +55,19 @@ def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
 
 
 def bytes_moved(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
-    """Return the bytes of all inputs that are read, each once, and of all outputs.
+    """Return the bytes of what is read of all inputs, each once, and of all outputs.
 
-    Of an input that is only looked up, at most as many elements count as there are lookups.
+    Of an input, at most as many elements count as there are places along the axes of its indices:
+    of a cache, the rows that are filled, and of a table, those that are looked up.
     """
     read: dict[str, int] = {}
-    looked: dict[str, int] = {}
     for term, points in _visited(definition):
-        match term:
-            case Read(buffer=buffer):
-                read[buffer] = evaluate(size_of(definition.types[buffer].shape), dims)
-            case Lookup(buffer=buffer):
-                looked[buffer] = looked.get(buffer, 0) + evaluate(points, dims)
-            case _:
-                pass
+        if isinstance(term, (Read, Lookup)):
+            read[term.buffer] = read.get(term.buffer, 0) + evaluate(points, dims)
     total = 0
     for name, type in definition.inputs:
         whole = evaluate(size_of(type.shape), dims)
-        total += read.get(name, min(whole, looked.get(name, 0))) * type.dtype.itemsize
+        total += min(whole, read.get(name, 0)) * type.dtype.itemsize
     for output in definition.outputs:
         total += evaluate(size_of(output.type.shape), dims) * output.type.dtype.itemsize
     return total
@@ -104,7 +99,10 @@ def amount(size: Dim) -> str:
 
 
 def _visited(definition: Definition) -> Iterator[Visited]:
-    """Yield each term with the number of points of the axes around it, once for the same axes."""
+    """Yield each term with the number of points of the axes around it, once for the same axes.
+
+    Those of what is read are the axes of its index.
+    """
     for line in definition.lines:
         visited: list[Visited] = []
         sizes = dict(zip((axis.name for axis in line.axes), line.type.shape, strict=True))
@@ -118,7 +116,8 @@ def _visit(
     if term in seen:
         return
     seen.add(term)
-    visit((term, size_of([*sizes.values()])))
+    around = free(term) if isinstance(term, (Read, Lookup)) else sizes
+    visit((term, size_of([size for name, size in sizes.items() if name in around])))
     if not isinstance(term, Fold):
         for part in term.parts:
             _visit(part, sizes, seen, visit)

@@ -46,6 +46,13 @@ CASES = [
         0,
         4 * 4 + 8 * 3 + 4 * 6,
     ),
+    # of a cache the rows that are filled; of what is read in two ways no more than there is
+    (
+        "(q: f32[8], k: f32[100, 8]) -> (s: f32[n])  s[i < n] = sum j < 8: q[j] * k[i, j]",
+        2 * 8 * 3,
+        4 * 8 + 4 * 8 * 3 + 4 * 3,
+    ),
+    ("(a: f32[n]) -> (c: f32[n, 9])  c[i < n, j < 9] = a[i] + a[2 - i]", 27, 4 * 3 + 4 * 27),
     (
         "(a: f32[0, n]) -> (c: f32[0])  c[i < 0] = sum j < n: a[i, j]",
         0,
