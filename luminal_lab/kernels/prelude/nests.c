@@ -127,6 +127,17 @@ static inline __attribute__((always_inline)) float lab_joined_f32(const float *x
 /* Eight bytes, wherever they lie. */
 typedef lab_u64 lab_word __attribute__((aligned(1), may_alias));
 
+// Two bytes as a word, the lower one first.
+static inline lab_u16 lab_pair(const lab_u8 *at) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    lab_u16 pair;
+    __builtin_memcpy(&pair, at, sizeof pair);
+    return pair;
+#else
+    return (lab_u16)(at[0] | at[1] << 8);
+#endif
+}
+
 // One value, where no loop becomes vectors: those are of integer arithmetic.
 static inline float lab_one_f16_f32(lab_f16 x) {
 #if defined(__F16C__)

@@ -33,7 +33,7 @@ from luminal_lab.core.dims import Dim, Symbol, evaluate_array, maximum, substitu
 from luminal_lab.core.dims.expression import products
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import ints, size_of
-from luminal_lab.core.ops import Add, Cast, Mul
+from luminal_lab.core.ops import Add, BitOr, Cast, Mul, ShiftLeft
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import (
     Apply,
@@ -511,8 +511,25 @@ class CArrays(Arrays):
 
     @override
     def converted(self, term: Apply) -> str | None:
+        if isinstance(term.op, BitOr) and term.dtype is DType.uint16:
+            return self.pair(*term.args)
         is_cast = self.wide and isinstance(term.op, Cast)
         return self.wide.get((term.args[0], term.dtype)) if is_cast else None
+
+    def pair(self, low: Term, high: Term) -> str | None:
+        """Return two neighbouring bytes as a word, which gcc 12 would read one by one."""
+        match low, high:
+            case (
+                Apply(op=Cast(), args=(Read(name, dtype=DType.uint8) as first,)),
+                Apply(op=ShiftLeft(), args=(Apply(op=Cast(), args=(Read() as second,)), by)),
+            ) if by == Number(8, DType.uint16) and name == second.buffer:
+                start, end = (self.nest.flat(name, read.index) for read in (first, second))
+                if end - start != 1 or self.is_scalar(name) or name in self.as_vectors:
+                    return None
+                at = self.code.index(start, PRODUCT)
+                return self.code.call("lab_pair", f"{c_name(name)} + {at}")
+            case _:
+                return None
 
     @override
     def asked(self, holds: Dim) -> Dim:

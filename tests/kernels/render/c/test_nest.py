@@ -384,6 +384,16 @@ def test_loops_of_one_iteration_are_left_out():
     assert "y[4*i + j] = x[4*i + j];" in text
 
 
+PAIR = "z[i] = bit_or(u16(x[2*i]), shift_left(u16({}), {}_u16))"
+BYTES = "x: u8[2*n], y: u8[2*n]) -> (z: u16[n]"
+
+
+def test_two_neighbouring_bytes_are_read_as_a_word() -> None:
+    assert body(PAIR.format("x[2*i + 1]", 8), BYTES) == "z[i] = lab_pair(x + 2*i);"
+    for other in ("y[2*i + 1]", 8), ("x[2*i]", 8), ("x[2*i + 1]", 7):
+        assert "lab_pair" not in body(PAIR.format(*other), BYTES)
+
+
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "i8"])
 def test_what_is_narrow_is_made_float32_ahead_of_a_loop_that_adds_it_up(dtype: str):
     text = f"""nest dot(x: {dtype}[8, 64], w: {dtype}[64]) -> (y: f32[8])
