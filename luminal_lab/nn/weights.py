@@ -32,6 +32,8 @@ Named: TypeAlias = Sequence[tuple[str, Parameter]]
 
 LARGEST_HEADER = 100_000_000
 """The most bytes of a header, as in the format."""
+FEW_LAYERS = 32
+"""The most layers that are made, whatever weights there are for them."""
 FILE_DTYPES = {
     "F64": "float64",
     "F32": "float32",
@@ -184,6 +186,27 @@ def matched(
         where=str(here() or "") or None,
         hint=_advice(faults),
     )
+
+
+def check_layers(what: str, layers: int, names: Iterable[str]) -> None:
+    """Raise if there are more layers than numbers in names, before they are made.
+
+    Where the layers are few, each weight that is missing is named, which says more.
+
+    >>> check_layers("load", 1_000, ["layers.0.weight", "layers.1.weight"])
+    Traceback (most recent call last):
+    ...
+    luminal_lab.errors.InputError: load: the model has 1,000 layers, and its weights have 2
+    hint: the configuration and the weights are of two models; fetch both again
+    """
+    if layers <= FEW_LAYERS:
+        return
+    numbers = {number for name in names for number in name.split(".") if number.isdecimal()}
+    if layers > len(numbers):
+        raise InputError(
+            f"{what}: the model has {layers:,} layers, and its weights have {len(numbers):,}",
+            hint="the configuration and the weights are of two models; fetch both again",
+        )
 
 
 def _form(parameter: Parameter) -> str:
