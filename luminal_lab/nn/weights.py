@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from mmap import mmap
 from operator import index
 from pathlib import Path
@@ -20,7 +21,7 @@ from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
 from luminal_lab.interrupts import held
-from luminal_lab.reading import plain_size, read_json
+from luminal_lab.reading import plain_size, read_json, shown
 from luminal_lab.tensor.blocks import Blocks
 from luminal_lab.tensor.parameter import Parameter
 
@@ -407,8 +408,17 @@ def _fault(path: Path) -> str | None:
             return f"its header should have {length:,} bytes, and {LARGEST_HEADER:,} are the most"
         try:
             header = cast("dict[str, Any]", read_json(file.read(length)))
-            ends = [part["data_offsets"][1] for part in header.values() if "data_offsets" in part]
-            wanted = 8 + length + max(map(index, ends), default=0)
+            parts = sorted(
+                (*map(index, part["data_offsets"][:2]), name)
+                for name, part in header.items()
+                if "data_offsets" in part
+            )
+            wanted = 8 + length + max((end for _, end, _ in parts), default=0)
         except (ValueError, TypeError, AttributeError, LookupError):
             return f"its header of {length:,} bytes does not say what it holds"
-    return None if wanted == size else f"it should have {wanted:,} bytes, and has {size:,}"
+    if wanted != size:
+        return f"it should have {wanted:,} bytes, and has {size:,}"
+    for (_, end, name), (start, _, other) in pairwise(parts):
+        if start < end:
+            return f"its values {shown(name)} and {shown(other)} overlap"
+    return None
