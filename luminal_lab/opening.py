@@ -8,6 +8,7 @@ from pathlib import Path
 from luminal_lab.core.builder import Transaction
 from luminal_lab.core.ir import NO_META
 from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.errors import InputError
 from luminal_lab.importing.detect import FileKind, supported
 from luminal_lab.importing.imported import graph_name, leaves_of
 from luminal_lab.importing.onnx import from_onnx
@@ -61,6 +62,11 @@ def session_of(path: Path, kind: FileKind, *, trust: bool = False) -> Graph:
     cx = Graph(graph_name(path.stem))
     if kind in VALUES_ALONE:
         model = read_weights(path)
+        if not model.parameters():
+            raise InputError(
+                f"open: {path} has no values, so that there is nothing to see",
+                hint="fetch it again, as it was published",
+            )
     elif kind is FileKind.ONNX:
         model = from_onnx(path)
     else:

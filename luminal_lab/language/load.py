@@ -35,6 +35,7 @@ from luminal_lab.nn.models.decoders import TYPES
 from luminal_lab.nn.models.encoder import Encoder
 from luminal_lab.nn.models.encoders import FAMILIES, config_of_encoder, family_of, fill
 from luminal_lab.nn.module import Module
+from luminal_lab.nn.weights import check_layers
 from luminal_lab.reading import naming, shown
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.sources import Sources
@@ -167,9 +168,11 @@ def _of_encoder(folder: Folder) -> Embedder:
     unless_there(base)
     with naming(SUBJECT, base / "config.json", AGAIN):
         config = config_of_encoder(folder.config, SUBJECT)
+    weights = read_weights(base, SUBJECT).parameters()
+    check_layers(SUBJECT, config.layers, weights)
+    with naming(SUBJECT, base / "config.json", AGAIN):
         encoder = Encoder(config)
-    weights = read_weights(base, SUBJECT)
-    fill(encoder, family_of(folder.config, SUBJECT), weights.parameters(), SUBJECT)
+    fill(encoder, family_of(folder.config, SUBJECT), weights, SUBJECT)
     return _embedder(folder, encoder, config.context)
 
 

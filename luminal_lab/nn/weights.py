@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from mmap import mmap
 from operator import index
 from pathlib import Path
@@ -20,7 +21,7 @@ from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
 from luminal_lab.interrupts import held
-from luminal_lab.reading import plain_size, read_json
+from luminal_lab.reading import plain_size, read_json, shown
 from luminal_lab.tensor.blocks import Blocks
 from luminal_lab.tensor.parameter import Parameter
 
@@ -32,6 +33,8 @@ Named: TypeAlias = Sequence[tuple[str, Parameter]]
 
 LARGEST_HEADER = 100_000_000
 """The most bytes of a header, as in the format."""
+FEW_LAYERS = 32
+"""The most layers that are made, whatever weights there are for them."""
 FILE_DTYPES = {
     "F64": "float64",
     "F32": "float32",
@@ -184,6 +187,27 @@ def matched(
         where=str(here() or "") or None,
         hint=_advice(faults),
     )
+
+
+def check_layers(what: str, layers: int, names: Iterable[str]) -> None:
+    """Raise if there are more layers than numbers in names, before they are made.
+
+    Where the layers are few, each weight that is missing is named, which says more.
+
+    >>> check_layers("load", 1_000, ["layers.0.weight", "layers.1.weight"])
+    Traceback (most recent call last):
+    ...
+    luminal_lab.errors.InputError: load: the model has 1,000 layers, and its weights have 2
+    hint: the configuration and the weights are of two models; fetch both again
+    """
+    if layers <= FEW_LAYERS:
+        return
+    numbers = {number for name in names for number in name.split(".") if number.isdecimal()}
+    if layers > len(numbers):
+        raise InputError(
+            f"{what}: the model has {layers:,} layers, and its weights have {len(numbers):,}",
+            hint="the configuration and the weights are of two models; fetch both again",
+        )
 
 
 def _form(parameter: Parameter) -> str:
@@ -384,8 +408,17 @@ def _fault(path: Path) -> str | None:
             return f"its header should have {length:,} bytes, and {LARGEST_HEADER:,} are the most"
         try:
             header = cast("dict[str, Any]", read_json(file.read(length)))
-            ends = [part["data_offsets"][1] for part in header.values() if "data_offsets" in part]
-            wanted = 8 + length + max(map(index, ends), default=0)
+            parts = sorted(
+                (*map(index, part["data_offsets"][:2]), name)
+                for name, part in header.items()
+                if "data_offsets" in part
+            )
+            wanted = 8 + length + max((end for _, end, _ in parts), default=0)
         except (ValueError, TypeError, AttributeError, LookupError):
             return f"its header of {length:,} bytes does not say what it holds"
-    return None if wanted == size else f"it should have {wanted:,} bytes, and has {size:,}"
+    if wanted != size:
+        return f"it should have {wanted:,} bytes, and has {size:,}"
+    for (_, end, name), (start, _, other) in pairwise(parts):
+        if start < end:
+            return f"its values {shown(name)} and {shown(other)} overlap"
+    return None

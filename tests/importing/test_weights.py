@@ -81,6 +81,14 @@ def test_an_index_whose_file_is_not_there_or_lacks_a_value(tmp_path):
     assert "a.safetensors has no x" in message_of(lambda: read_weights(path))
 
 
+@pytest.mark.parametrize("kind", [FileKind.INDEX, FileKind.FOLDER])
+def test_an_index_without_values_is_named_where_it_is_to_be_seen(kind, tmp_path):
+    path = index(tmp_path) if kind is FileKind.INDEX else index(tmp_path).parent
+    error = error_of(lambda: session_of(path, kind), InputError)
+    assert error.message == f"open: {path} has no values, so that there is nothing to see"
+    assert error.hint == "fetch it again, as it was published"
+
+
 def test_a_program_is_more_than_weights(tmp_path):
     (tmp_path / "m").write_bytes(b"\x08\x0a\x3a\x00\x42\x02\x10\x11")
     assert "is an ONNX model, which is more than weights" in message_of(

@@ -1,6 +1,9 @@
 """Templates of chats: the text that their authors meant, and nothing that a stranger's may do."""
 
+import json
 import random
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
@@ -51,7 +54,74 @@ HOSTILE = [
     "{% if %}",
     "{{ " + "(" * 9000 + "1" + ")" * 9000 + " }}",
     "{{ messages | sum(start='x' * 10**9) }}",
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% set x = [a, b] %}{% endfor %}"
+    "{% endfor %}",
 ]
+REACHING = [
+    "{{ cycler.__init__.__globals__.__builtins__.open('MARK', 'w') }}",
+    "{{ raise_exception.__globals__['__builtins__']['open']('MARK', 'w') }}",
+    "{{ strftime_now.__globals__.json.codecs.builtins.open('MARK', 'w') }}",
+    "{{ dict.__globals__ }}{{ (dict | attr('__globals__')).__builtins__.open('MARK', 'w') }}",
+    "{{ joiner.__init__.__globals__.__builtins__.setattr(messages, 'MARK', 1) }}",
+    "{{ ''.__class__.__base__.__subclasses__()[140].__init__.__globals__.system('touch MARK') }}",
+    "{{ (messages | map('upper')).gi_frame.f_back.f_builtins.open('MARK', 'w') }}",
+    "{% macro f() %}{% endmacro %}{{ f._func.__globals__.__builtins__.open('MARK', 'w') }}",
+    "{% macro f() %}{% endmacro %}{{ f._environment.compile_expression('1', 'MARK') }}",
+    "{{ self._TemplateReference__context.environment.handle_exception('MARK') }}",
+    "{{ messages | map(attribute='__class__.__base__.__subclasses__') | list | first | list }}",
+    "{{ messages | map('attr', '__init__') | list | first | attr('__globals__') | join }}"
+    "{{ ([] | attr('append'))('MARK') }}",
+    "{% set ns = namespace(__class__=1) %}",
+    "{% set ns = namespace() %}{% set ns.__init__ = cycler %}{{ ns() }}",
+    "{{ messages.append('MARK') }}",
+    "{{ messages[0].pop('role') }}",
+    "{{ messages[0].update({'MARK': 1}) }}",
+    "{{ '{0.__globals__[__builtins__]}'.format_map({'0': dict}) }}",
+    "{{ ('{0.__init__.__globals__}'.format(cycler)) ~ raise_exception('MARK') }}",
+    "{% from 'MARK' import x %}",
+    '{{ exec(\'open("MARK", "w")\') }}',
+    "{{ __import__('os').system('touch MARK') }}",
+    "{{ joiner.__init__.__code__.replace(co_name='MARK')() }}",
+]
+"""Ways to what lies outside a template; each would write a file MARK, or change what there is."""
+CHILD = """
+import builtins, json, os, resource, sys
+from luminal_lab.errors import InputError
+from luminal_lab.language.chat import ChatTemplate
+
+given = json.load(sys.stdin)
+resource.setrlimit(resource.RLIMIT_CPU, (given["seconds"], given["seconds"]))
+seen, is_on = [], False
+OUTSIDE = ("open", "import", "exec", "compile", "os.", "subprocess.", "socket.", "ctypes.",
+           "shutil.", "object.__setattr__", "code.", "function.", "sys._getframe", "cpython.")
+
+def heard(event, about):
+    if is_on and event.startswith(OUTSIDE):
+        seen.append(f"{event} {about!r}"[:200])
+
+sys.addaudithook(heard)
+names = {*vars(builtins)}
+for source in given["sources"]:
+    print(json.dumps(source), flush=True)
+    messages = json.loads(json.dumps(given["messages"]))
+    said = None
+    try:
+        template = ChatTemplate(source, bos="<s>", eos="</s>", path="model.gguf")
+        is_on = True
+        said = template.render(messages)
+    except InputError:
+        pass
+    is_on = False
+    assert said is None, said
+    assert not seen, seen
+    assert messages == given["messages"]
+    assert {*vars(builtins)} == names
+assert not os.listdir(), os.listdir()
+print("end")
+"""
+"""Renders templates, and ends at once where one does anything but fail."""
+MOST_SECONDS = 30
+"""Of a processor, for all of them: on a machine that does other things as well it is no less."""
 PARTS = (
     "loop", "namespace", "range", "10**9", "*", "**", "__class__", "|", "join", "list", "{%", "%}",
     "{{", "}}", "for", "in", "macro", "endmacro", "set", "messages", "include", "'x'", "~",
@@ -90,6 +160,23 @@ def test_templates_write_what_their_authors_meant():
         '<s>[Be brief.]Hi</s>{"name": "f", "arguments": {"a": 1}}Bye</s>1'
     )
     assert rendered(WHOLE["macro"]) == "<USER> Hi <ASSISTANT>Hello<USER>Bye"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no limits of a process")
+def test_nothing_that_a_stranger_writes_is_executed(tmp_path):
+    given = {"sources": [*HOSTILE, *REACHING], "messages": MESSAGES, "seconds": MOST_SECONDS}
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    assert lines[-1:] == ["end"], (done.returncode, lines[-1:], done.stderr)
+    assert len(lines) == len(given["sources"]) + 1
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("at", range(len(HOSTILE)))

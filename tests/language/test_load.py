@@ -1,11 +1,16 @@
 """A folder becomes what it is, by its files; and what is missing or not here is named."""
 
+import json
+
 import numpy as np
 import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import InputError, ModelError
+from luminal_lab.language import load as load_module
+from luminal_lab.nn.models import decoder_weights
 from tests.expect import error_of
+from tests.language.decoders import published_decoder
 from tests.language.folders import WORDS, published, stacked, tokenizer, write
 from tests.needs import need
 
@@ -147,3 +152,17 @@ def test_the_default_prompt_is_one_of_them(tmp_path):
     about = {"prompts": {"query": "a"}, "default_prompt_name": "passage"}
     write(folder / "config_sentence_transformers.json", about)
     assert message(folder).endswith("the default prompt 'passage', which is none of its prompts")
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_layers_without_weights_are_not_made(tmp_path, monkeypatch, kind):
+    made = {"encoder": (load_module, "Encoder"), "decoder": (decoder_weights, "Decoder")}
+    folder = {"encoder": published, "decoder": published_decoder}[kind](tmp_path)
+    config = json.loads((folder / "config.json").read_bytes())
+    write(folder / "config.json", {**config, "num_hidden_layers": 1_000})
+    monkeypatch.setattr(*made[kind], lambda *given: pytest.fail("it is made"))
+    error = error_of(lambda: ll.load(folder), InputError)
+    has = config["num_hidden_layers"]
+    assert error.message.startswith(f"load: {folder}: ")
+    assert error.message.endswith(f"the model has 1,000 layers, and its weights have {has}")
+    assert error.hint == ("the configuration and the weights are of two models; fetch both again")

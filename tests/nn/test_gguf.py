@@ -237,6 +237,10 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: file_of(keys=2 * (text(b"k") + NUMBER), key_count=2),
         "the key 'k' is there twice",
     ),
+    "a string of 10^18 bytes": (
+        lambda: file_of(keys=text(b"k") + struct.pack("<IQ", 8, 10**18) + b"x", key_count=1),
+        "it ends at 64 bytes, within the key 'k'",
+    ),
     "a type that is none": (
         lambda: file_of(keys=text(b"k") + struct.pack("<II", 13, 0), key_count=1),
         "the key 'k' has the type 13, and there are 0 to 12",

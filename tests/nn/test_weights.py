@@ -205,6 +205,18 @@ def test_a_dtype_that_we_have_not_is_named(folder):
 HEADER = b'{"weight":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}'.ljust(64)
 WHOLE = struct.pack("<Q", 64) + HEADER + b"\0" * 16
 TEXT = b"these are no weights"
+
+
+def of_values(*places: tuple[int, int], size: int) -> bytes:
+    """Return a file of bytes whose values lie in such places, which may be none."""
+    parts = (
+        f'"{name}":{{"dtype":"U8","shape":[{end - start}],"data_offsets":[{start},{end}]}}'
+        for name, (start, end) in zip("abc", places, strict=False)
+    )
+    header = f"{{{','.join(parts)}}}".encode().ljust(200)
+    return struct.pack("<Q", 200) + header + bytes(size)
+
+
 DAMAGED = {
     "cut off": (WHOLE[:-5], "it should have 88 bytes, and has 83"),
     "too long": (WHOLE + b"more", "it should have 88 bytes, and has 92"),
@@ -222,6 +234,16 @@ DAMAGED = {
     "deep": (
         struct.pack("<Q", 100_000) + b"[" * 100_000 + b"\0" * 16,
         "its header of 100,000 bytes does not say what it holds",
+    ),
+    "overlapping": (of_values((0, 8), (4, 12), size=12), "its values 'a' and 'b' overlap"),
+    "the same place": (of_values((0, 8), (8, 9), (8, 9), size=9), "its values 'b' and 'c' overlap"),
+    "beyond the end": (
+        of_values((0, 8), (8, 10**18), size=8),
+        "it should have 1,000,000,000,000,000,208 bytes, and has 216",
+    ),
+    "a header of 10^18 bytes": (
+        struct.pack("<Q", 10**18) + WHOLE[8:],
+        "its header should have 1,000,000,000,000,000,000 bytes, and the file has 88",
     ),
     "text": (
         TEXT,

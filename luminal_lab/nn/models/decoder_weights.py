@@ -12,7 +12,7 @@ from luminal_lab.core.binding import as_array
 from luminal_lab.core.dtypes import Array, DTypeLike
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig
 from luminal_lab.nn.module import Module
-from luminal_lab.nn.weights import matched
+from luminal_lab.nn.weights import check_layers, matched
 from luminal_lab.tensor.parameter import Parameter
 
 MASKS: Final = re.compile(
@@ -45,6 +45,8 @@ def load_decoder(
     >>> [str(p.dtype) for p in load_decoder(config, values).parameters().values()]
     ['float16', 'float64', 'float64', 'float64']
     """
+    if strict:
+        check_layers("load_decoder", len(config.layers), values)
     model = Decoder(config, dtype)
     files = {path: _files(config, path, p) for path, p in _state(model).items()}
     first = files["model.embed_tokens.weight"].names[0].partition(".")[0] + "."
