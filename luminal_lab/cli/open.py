@@ -85,8 +85,8 @@ def _serve(page: bytes, given: argparse.Namespace, live: Answering | None = None
 
 
 def is_model(path: Path) -> bool:
-    """Return whether a file is a model or weights; who reads recordings says what else is wrong."""
-    return path.exists() and path.suffix != ".lab" and supported(path) is not FileKind.RECORDING
+    """Return whether a file is a model or weights; what reads recordings tells their faults."""
+    return path.suffix != ".lab" and supported(path) is not FileKind.RECORDING
 
 
 def _of_model(given: argparse.Namespace) -> Live | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from luminal_lab.core.origin import here
-from luminal_lab.errors import InputError, LabError
+from luminal_lab.errors import InputError, LabError, nearest
 from luminal_lab.reading import read_json, read_plain
 from luminal_lab.writing import as_path
 
@@ -88,6 +88,8 @@ FIELDS: Final = {
 }
 """The fields of ONNX's ModelProto with their wire types: 0 is a number, 2 has a length."""
 GRAPH, OPSETS = 7, 8
+SUFFIXES: Final = (".bin", ".gguf", ".lab", ".onnx", ".pt", ".pt2", ".pth")
+"""How the names of what may be in a folder end, weights in safetensors apart."""
 
 
 def kind_of_file(path: str | Path, subject: str = "open") -> FileKind:
@@ -107,7 +109,7 @@ def kind_of_file(path: str | Path, subject: str = "open") -> FileKind:
         raise InputError(
             f"{subject}: there is no {file}",
             where=where,
-            hint=f"the current folder is {Path.cwd()}",
+            hint=nearest(file.name, _beside(file), 0.75) or f"the current folder is {Path.cwd()}",
         ) from None
     except OSError as error:
         raise InputError(
@@ -117,8 +119,9 @@ def kind_of_file(path: str | Path, subject: str = "open") -> FileKind:
     if kind is None:
         raise InputError(
             f"{subject}: {file} is nothing that is known here: {_looks(file)}",
-            hint="it may be a recording, safetensors, GGUF, ONNX, a .pt2 of torch.export, or a "
-            "folder with one of them",
+            hint=_nearby(file)
+            or "it may be a recording, safetensors, GGUF, ONNX, a .pt2 of torch.export, or a "
+            "folder with safetensors",
         )
     return kind
 
@@ -161,12 +164,26 @@ def unless_kind(path: str | Path, wanted: FileKind, subject: str, error: type[La
 def _looks(path: Path) -> str:
     """Return what a file that is of no kind looks like."""
     if path.is_dir():
-        return "a folder without weights"
+        return "a folder without safetensors"
     with path.open("rb") as file:
         head = file.read(16)
     if head.startswith(b"PK\x03\x04"):
         return "a zip without a model in it"
     return f"it begins with {head!r}" if head else "it is empty"
+
+
+def _beside(path: Path) -> list[str]:
+    """Return the names in the folder of a file that is not there."""
+    return [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+
+
+def _nearby(path: Path) -> str | None:
+    """Return a hint at a file in a folder, or at the folder of a file, that was meant."""
+    if path.is_dir():
+        inside = sorted(entry for entry in path.iterdir() if entry.suffix in SUFFIXES)
+        return f"name a file in it, as in {inside[0]}" if inside else None
+    is_beside = path.suffix in {".json", ".jinja"} and _of_folder(path.parent) is not None
+    return f"name the folder of the model, {path.parent}" if is_beside else None
 
 
 def _of_folder(folder: Path) -> FileKind | None:

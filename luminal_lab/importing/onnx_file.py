@@ -63,7 +63,9 @@ def read_model(file: Path, subject: str) -> Proto:
     except (OSError, ValueError) as error:
         raise wrong(
             f"{subject}: {file} cannot be read: {getattr(error, 'strerror', None) or error}",
-            "give the path of an ONNX file",
+            f"the current folder is {Path.cwd()}"
+            if isinstance(error, FileNotFoundError)
+            else "give the path of an ONNX file",
         ) from error
     if not data:
         raise wrong(f"{subject}: {file.name} is no ONNX model: it is empty", "write it once more")

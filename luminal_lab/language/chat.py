@@ -94,6 +94,7 @@ class ChatTemplate:
                     f"chat: message {at} is {shown(message)}",
                     hint='give a dict, as in {"role": "user", "content": "Hi"}',
                 )
+            _check(cast("Mapping[str, object]", message), at)
         names = {"bos_token": self.bos, "eos_token": self.eos, "tools": None, "documents": None}
         values = {
             **names,
@@ -145,6 +146,17 @@ def _line(template: Any, trace: TracebackType | None) -> str:  # noqa: ANN401  #
             line = template.get_corresponding_lineno(trace.tb_lineno)
         trace = trace.tb_next
     return f" in line {line}" if line else ""
+
+
+def _check(message: Mapping[str, object], at: int) -> None:
+    """Raise if a message lacks what each has: templates write nothing in its place."""
+    wanted = ("role", "content") if message.get("role") == "user" else ("role",)
+    for name in wanted:
+        if message.get(name) is None:
+            raise ArgumentError(
+                f"chat: message {at} has no {name}: its keys are {', '.join(map(str, message))}",
+                hint='as in {"role": "user", "content": "Hi"}',
+            )
 
 
 def _message(message: Mapping[str, object], at: int) -> dict[str, Any]:

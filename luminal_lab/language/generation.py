@@ -81,8 +81,8 @@ class GeneratedText:
     @override
     def __repr__(self) -> str:
         return (
-            f"<GeneratedText: {len(self.ids)} tokens at {self.rate:.1f}/s behind "
-            f"{self.prompt_tokens} at {self.prompt_rate:.1f}/s; {REASONS[self.stopped]}>"
+            f"<GeneratedText: {_count(len(self.ids))}{_at(self.rate)} behind {self.prompt_tokens}"
+            f"{_at(self.prompt_rate)}; {REASONS[self.stopped]}>"
         )
 
 
@@ -197,7 +197,16 @@ class Generation(Iterator[Piece]):
     @override
     def __repr__(self) -> str:
         state = "goes on" if self.stopped is None else REASONS[self.stopped]
-        return f"<Generation: {len(self._pieces)} tokens; {state}>"
+        return f"<Generation: {_count(len(self._pieces))}; {state}>"
+
+
+def _count(tokens: int) -> str:
+    return f"{tokens} token{'s' * (tokens != 1)}"
+
+
+def _at(rate: float) -> str:
+    """Return a rate in words; what took no time, as a text of one token, has none."""
+    return f" at {rate:.1f}/s" if rate else ""
 
 
 def _rate(count: int, seconds: float) -> float:

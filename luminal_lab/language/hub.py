@@ -60,7 +60,8 @@ def published_folder(name: str, subject: str) -> Path:
         return snapshot
     raise InputError(
         f"{subject}: there is no {name}: it is neither a file or folder here, nor a model in {hub}",
-        hint=f"hf download {name} fetches a model of that name; nothing is fetched from here",
+        hint=f"the current folder is {Path.cwd()}; hf download {name} fetches a model of that "
+        "name, and nothing is fetched from here",
     )
 
 

@@ -105,8 +105,13 @@ def load(
         raise ArgumentError(
             f"{SUBJECT}: context is {context!r}", hint="give a number of tokens, as in context=8192"
         )
-    path = as_path(SUBJECT, path)
-    if not path.exists() and is_name(str(path)):
+    given, path = str(path), as_path(SUBJECT, path)
+    if "://" in given:
+        raise InputError(
+            f"{SUBJECT}: {given} is an address, and nothing is fetched from here",
+            hint="hf download fetches a model; then give its name, as in Qwen/Qwen2.5-0.5B",
+        )
+    if not path.exists() and is_name(given):
         path = published_folder(str(path), SUBJECT)
     with naming(SUBJECT, path, AGAIN):
         return _loaded(path, room, device)

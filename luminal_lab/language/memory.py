@@ -149,8 +149,9 @@ class ModelMemory:
         size = whole_number(context)
         if size is None or not 1 <= size <= self.most:
             raise ArgumentError(
-                f"memory: a context of {context} tokens",
-                hint=f"this model takes 1 to {self.most:,}",
+                f"memory: context is {context if size is None else f'{size:,}'}, and the model was "
+                f"made for {self.most:,}",
+                hint=f"give a number from 1 to {self.most}",
             )
         return size
 

@@ -181,8 +181,8 @@ class LanguageModel:
         most = self.model.config.vocab
         if odd := [id for id in tokens if not 0 <= id < most]:
             raise InputError(
-                f"generate: the prompt has the token {odd[0]:,}, and the model {most:,}",
-                hint="tokens count from 0",
+                f"generate: the prompt has the token {odd[0]:,}, and the model knows {most:,}",
+                hint=f"they count from 0 to {most - 1:,}",
             )
         if len(tokens) > self.context:
             raise InputError(

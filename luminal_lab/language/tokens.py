@@ -148,6 +148,10 @@ class Tokenizer:
                 hint='text.encode("utf-8", "replace").decode() has a ? there',
             ) from error
 
+    @override
+    def __repr__(self) -> str:
+        return f"<Tokenizer: {self.size:,} kinds of tokens>"
+
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """Return the text of tokens, in which special ones appear only if `special`.
 

@@ -49,9 +49,13 @@ def test_two_runs_are_beside_each_other_in_a_page(page: Any, cx: ll.Graph, tmp_p
     assert page.locator(".ll-differs").all_inner_texts()[-1].split() == (
         ["dce", "15", "15", "→", "13", "−2,", "×2", "≠"]
     )
-    assert "of them not in the other" in page.locator(".ll-twins .ll-caption").first.inner_text()
+    caption = page.locator(".ll-twins .ll-caption").first
+    assert "only here" in caption.inner_text()
+    page.set_viewport_size({"width": 700, "height": 900})
+    assert caption.evaluate("at => at.scrollWidth <= at.clientWidth")  # it wraps, and is whole
+    page.set_viewport_size({"width": 1344, "height": 900})
     page.get_by_role("button", name="as written").click()
-    assert "of them" not in page.locator(".ll-twins").inner_text()
+    assert "only here" not in page.locator(".ll-twins").inner_text()
     assert faults(page) == []
 
 

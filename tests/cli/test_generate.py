@@ -75,13 +75,13 @@ def test_numbers_go_to_standard_error(capsys, folder):
         (["--max-tokens", "many"], "generate: --max-tokens cannot be 'many'"),
         (["--stop", ""], "stop: string 0 is ''"),
         (["--context", "0"], "load: context is 0"),
-        (["--context", "65"], "load: context is 65, and the model was made for 64"),
+        (["--context", "65"], "load: {folder}: context is 65, and the model was made for 64"),
         (["--heat", "3"], "generate: it does not take '--heat'"),
     ],
 )
 def test_wrong_words(capsys, folder, words, why):
     status, out, err = ask(capsys, "generate", folder, "Hi", *words)
-    assert (status, out, err.startswith(why)) == (2, "", True)
+    assert (status, out, err.startswith(why.format(folder=folder))) == (2, "", True)
 
 
 def test_a_model_that_makes_vectors(capsys, tmp_path):
@@ -92,7 +92,7 @@ def test_a_model_that_makes_vectors(capsys, tmp_path):
 def test_a_model_that_is_not_there(capsys):
     status, _, err = ask(capsys, "generate", "nobody/nothing", "Hi")
     assert status == 2
-    assert "hint: hf download nobody/nothing fetches " in err
+    assert "; hf download nobody/nothing fetches " in err
 
 
 def test_ctrl_c_leaves_what_was_written(tmp_path):

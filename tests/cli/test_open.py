@@ -37,6 +37,12 @@ def test_a_recording_is_told(capsys, run_lab):
     assert err.endswith("there is no such file\nhint: did you mean 'run.lab'?\n")
 
 
+def test_a_model_that_is_not_there_is_no_recording(capsys, tmp_path):
+    status, _, err = ask(capsys, "open", tmp_path / "model.onnx")
+    assert status == 2
+    assert err.startswith(f"open: there is no {tmp_path / 'model.onnx'}\nhint: the current folder")
+
+
 def test_a_recording_is_told_to_programs(capsys, run_lab):
     status, out, _ = ask(capsys, "open", run_lab, "--json")
     found = json.loads(out)

@@ -75,6 +75,23 @@ def test_a_folder_with_weights_is_a_model(tmp_path):
     assert kind_of_file(tmp_path) is FileKind.FOLDER
 
 
+def test_a_file_near_the_one_that_was_meant_is_named(tmp_path):
+    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x02}q\x00.")
+    folder = error_of(lambda: kind_of_file(tmp_path), ll.InputError)
+    assert folder.message == (
+        f"open: {tmp_path} is nothing that is known here: a folder without safetensors"
+    )
+    assert folder.hint == f"name a file in it, as in {tmp_path / 'pytorch_model.bin'}"
+    missing = error_of(lambda: kind_of_file(tmp_path / "pytorch_modle.bin"), ll.InputError)
+    assert missing.hint == "did you mean 'pytorch_model.bin'?"
+    gone = error_of(lambda: kind_of_file(tmp_path / "no" / "pytorch_modle.bin"), ll.InputError)
+    assert gone.hint == f"the current folder is {Path.cwd()}"
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    config = error_of(lambda: kind_of_file(tmp_path / "config.json"), ll.InputError)
+    assert config.hint == f"name the folder of the model, {tmp_path}"
+
+
 @pytest.mark.parametrize(
     "kind",
     [FileKind.PICKLE, FileKind.SCRIPT, FileKind.KERAS, FileKind.NUMPY],

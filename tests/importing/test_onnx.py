@@ -394,8 +394,9 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     path.write_text("this is no model")
     with pytest.raises(ModelError, match=r"text\.onnx is no ONNX model"):
         ll.from_onnx(path)
-    with pytest.raises(ModelError, match="cannot be read: No such file"):
+    with pytest.raises(ModelError, match="cannot be read: No such file") as gone:
         ll.from_onnx(tmp_path / "gone.onnx")
+    assert gone.value.hint == f"the current folder is {Path.cwd()}"
     with pytest.raises(ModelError, match="cannot be read: it is a folder"):
         ll.from_onnx(tmp_path)
     with pytest.raises(ArgumentError, match="is no path"):

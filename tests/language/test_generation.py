@@ -80,6 +80,10 @@ def test_a_result_is_told_in_a_line():
     assert repr(result) == (
         "<GeneratedText: 3 tokens at 8.0/s behind 8 at 8.0/s; a stop string was reached>"
     )
+    first = GeneratedText("a", (1,), "length", 1, 1, 0.5, 0.0)
+    assert repr(first) == (
+        "<GeneratedText: 1 token behind 1; it has as many tokens as were asked for>"
+    )
 
 
 def test_the_model_ends_a_text(lm, says):
@@ -245,6 +249,21 @@ def test_messages_are_a_list_of_them(lm, messages):
     assert error_of(lambda: lm.chat(messages), ArgumentError).message.startswith("chat: ")
 
 
+@pytest.mark.needs("jinja2")
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        ({"role": "user", "text": "Hi"}, "no content: its keys are role, text"),
+        ({"content": "Hi"}, "no role: its keys are content"),
+        ({"role": None}, "no role: its keys are role"),
+    ],
+)
+def test_a_message_has_a_role_and_a_content(lm, message, why):
+    hi = {"role": "user", "content": "Hi"}
+    error = error_of(lambda: lm.chat([hi, message]), ArgumentError)
+    assert error.message == f"chat: message 1 has {why}"
+
+
 @pytest.mark.parametrize("prompt", [3, None, b"Tell", {}])
 def test_a_prompt_is_a_text(lm, prompt):
     message = error_of(lambda: lm.generate(prompt), ArgumentError).message
@@ -257,7 +276,8 @@ def test_a_prompt_of_odd_tokens_is_told(lm):
     )
     for id in (-1, 259):
         error = error_of(lambda id=id: lm.generate([1, id]), InputError)
-        assert error.message == f"generate: the prompt has the token {id}, and the model 259"
+        assert error.message == f"generate: the prompt has the token {id}, and the model knows 259"
+        assert error.hint == "they count from 0 to 258"
     assert error_of(lambda: lm.generate([]), InputError).message == (
         "generate: the prompt has no tokens"
     )

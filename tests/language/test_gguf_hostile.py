@@ -89,7 +89,7 @@ def test_sizes_of_vocabulary_and_embedding_differ(whole, tmp_path):
     path.write_bytes(made.written())
     model = ll.load(path)  # as in published files, whose tokenizers may know tokens of pictures
     assert model.generate("a", max_tokens=2).result().stopped
-    with pytest.raises(LabError, match="the prompt has the token 258, and the model 258"):
+    with pytest.raises(LabError, match="the prompt has the token 258, and the model knows 258"):
         model.generate("zz")
 
 

@@ -39,6 +39,15 @@ def test_a_folder_may_be_named_by_a_file_of_it(tmp_path):
     assert str(ll.load(folder / "model.safetensors")) == str(ll.load(str(folder)))
 
 
+def test_what_was_meant_is_a_folder_or_an_address(tmp_path, monkeypatch):
+    monkeypatch.chdir(published(tmp_path / "tiny").parent)
+    error = error_of(lambda: ll.load("./tinny"), InputError)
+    assert (error.message, error.hint) == ("load: there is no tinny", "did you mean 'tiny'?")
+    address = "https://huggingface.co/Qwen/Qwen2.5-0.5B"
+    error = error_of(lambda: ll.load(address), InputError)
+    assert error.message == f"load: {address} is an address, and nothing is fetched from here"
+
+
 def test_the_model_may_lie_below(tmp_path):
     published(tmp_path / "0_Transformer")
     stacked(tmp_path, "Pooling")

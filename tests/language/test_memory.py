@@ -89,7 +89,9 @@ def test_what_cannot_be_is_refused():
     wrong: list[Any] = [0, 2049, 1.5]
     for context in wrong:
         error = error_of(lambda context=context: plan.total(context), ArgumentError)
-        assert str(error).startswith(f"memory: a context of {context} tokens")
+        assert error.hint == "give a number from 1 to 2048"
+    error = error_of(lambda: plan.total(2049), ArgumentError)
+    assert error.message == "memory: context is 2,049, and the model was made for 2,048"
     error = error_of(lambda: memory_plan(LLAMA, "q8"), ArgumentError)
     assert str(error).startswith("memory: there is no form 'q8'\nhint: did you mean 'q8_0'?")
     mixture = {**LLAMA, "architectures": ["MixtralForCausalLM"], "num_local_experts": 4}

@@ -23,6 +23,10 @@ def ids(tokenizer: Tokenizer, *texts: str) -> list[list[int]]:
     return [text.ids for text in tokenizer.tokenise(texts)]
 
 
+def test_it_says_how_many_tokens_there_are(path):
+    assert repr(Tokenizer(path)) == f"<Tokenizer: {len(folders.WORDS)} kinds of tokens>"
+
+
 def test_padding_of_the_file_is_left_out(path):
     assert ids(Tokenizer(path, most=9), "a man", "") == [[2, 4, 5, 3], [2, 3]]
 

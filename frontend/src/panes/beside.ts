@@ -118,7 +118,7 @@ export function beside(store: Store, host: HTMLElement): Beside {
       }
       const own = new Store(store.bundle, { run: run.index, stage });
       const rows = twinStage < 0 ? new Set<number>() : unmatched(run, stage, twin, twinStage);
-      half.append(div("ll-caption ll-one", rows.size ? `${name}, ${rows.size} of them not in the other` : name));
+      half.append(div("ll-caption", rows.size ? `${name}, ${rows.size} only here` : name));
       if (rows.size) own.setOverlay(overlay(rows));
       views.push(graphView(own, half, { side: "after", minimap: false }));
     }
