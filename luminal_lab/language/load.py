@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -31,6 +31,7 @@ from luminal_lab.language.hub import is_name, published_folder
 from luminal_lab.language.model import LanguageModel
 from luminal_lab.language.pooling import SUBJECT, Stack, read_entries, stack_of
 from luminal_lab.language.tokens import Tokenizer
+from luminal_lab.language.transcriber import Transcriber, of_whisper
 from luminal_lab.nn.models.decoders import TYPES
 from luminal_lab.nn.models.encoder import Encoder
 from luminal_lab.nn.models.encoders import FAMILIES, config_of_encoder, family_of, fill
@@ -41,6 +42,8 @@ from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.sources import Sources
 from luminal_lab.writing import as_path
 
+Loaded: TypeAlias = LanguageModel | Embedder | Transcriber
+"""What a file or a folder may become."""
 OTHER_DOORS: Final = {
     FileKind.RECORDING: "ll.open opens it",
     FileKind.EXPORTED: "ll.from_torch makes a module of it",
@@ -86,7 +89,8 @@ def load(
 
     A decoder, such as Llama and its kin, becomes a `LanguageModel`, whose `generate` and `chat` go
     on with texts; `context` is how many tokens there is room for. An encoder, such as BERT and its
-    kin, becomes an `Embedder`, whose `embed` makes vectors of texts.
+    kin, becomes an `Embedder`, whose `embed` makes vectors of texts. A Whisper becomes a
+    `Transcriber`, whose `text` writes down a sound.
 
     A folder is what is published: `config.json`, `tokenizer.json`, weights in safetensors or an
     encoder in ONNX, and perhaps the files of sentence-transformers, which say how texts are pooled.
@@ -117,7 +121,7 @@ def load(
         return _loaded(path, room, device)
 
 
-def _loaded(path: Path, room: int | None, device: Any) -> LanguageModel | Embedder:  # noqa: ANN401  # any compiler
+def _loaded(path: Path, room: int | None, device: Any) -> Loaded:  # noqa: ANN401  # any compiler
     """Return the model of a file or a folder."""
     folder, file, form = _found(path)
     if form is FileKind.GGUF:
@@ -181,9 +185,10 @@ def _of_encoder(folder: Folder) -> Embedder:
     return _embedder(folder, encoder, config.context)
 
 
-LOADERS: Final[Mapping[str, Callable[[Folder], LanguageModel | Embedder]]] = {
+LOADERS: Final[Mapping[str, Callable[[Folder], Loaded]]] = {
     **dict.fromkeys(FAMILIES, _of_encoder),
     **dict.fromkeys(TYPES, of_folder),
+    "whisper": of_whisper,
 }
 """What reads a model, by the `model_type` of its configuration."""
 

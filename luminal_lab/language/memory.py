@@ -26,18 +26,14 @@ from luminal_lab.errors import ArgumentError, nearest, whole_number
 from luminal_lab.importing.detect import FileKind
 from luminal_lab.importing.model_file import model_file
 from luminal_lab.kernels.memory.plan import MemoryPlan
-from luminal_lab.nn.cache import KVCache
+from luminal_lab.language.decoding import CHUNK, Reading
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig, ExpertsConfig
 from luminal_lab.nn.models.decoder_weights import load_decoder
 from luminal_lab.nn.models.decoders import ROWS, TYPES, from_config
 from luminal_lab.nn.models.decoders_gguf import FORMATS, from_gguf
 from luminal_lab.nn.packing import fitting
-from luminal_lab.passes.generic import GenericCompiler
-from luminal_lab.session import Graph
 from luminal_lab.tensor.blocks import FORMS, Blocks, form_of
 
-CHUNK: Final = 256
-"""The tokens of a prompt that run together."""
 LONGEST: Final = 1 << 17
 """The most tokens of a context where nothing says how many a model takes."""
 
@@ -237,12 +233,10 @@ def plan_of(model: Decoder) -> ModelMemory:
     weights = sum(
         p.blocks.raw.nbytes if p.blocks else prod(ints(p.shape)) * p.dtype.itemsize for p in values
     )
-    cx = Graph("decode")
-    tokens, cache = cx.tensor((1, "seq"), "int64", "tokens"), KVCache(cx, most)
-    model.head(model.model(tokens, cache)[:, -1])[0].retrieve()
-    buffers = [buffer for pair in cache.buffers for buffer in pair]
+    reading = Reading("decode", model, "seq", most)
+    buffers = [buffer for pair in reading.cache.buffers for buffer in pair]
     kept = sum(prod(ints(b.shape)) * b.dtype.itemsize for b in buffers)
-    compilation = cx.compile(GenericCompiler(), CPUCompiler())
+    compilation = reading.compile(CPUCompiler()).compilation
     program = cast("DeviceProgram[Any]", compilation.program)
     return ModelMemory(weights, kept // most, most, program.memory_plan)
 

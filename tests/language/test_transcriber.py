@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luminal_lab.errors import ArgumentError, LabError, ShapeError
+import luminal_lab as ll
+from luminal_lab.errors import ArgumentError, InputError, LabError, ModelError, ShapeError
 from luminal_lab.language.mel import log_mel
 from luminal_lab.language.transcriber import Transcriber
 from luminal_lab.nn.models.whisper import Whisper, WhisperConfig, whisper_config
 from tests.expect import error_of
+from tests.language.folders import write
 from tests.needs import need
 from tests.nn.models.test_whisper import SIZES
 
@@ -86,3 +88,101 @@ def test_prompts_that_are_none_are_refused(tiny):
     assert str(error).startswith("transcriber: the prompt has 0 tokens, and the context is 12")
     error = error_of(lambda: tiny.tokens_of(np.zeros((80, 90), "float32")), LabError)
     assert "(1, 80, 100)" in str(error)
+
+
+HEARD: dict[str, Any] = {
+    "feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 80, "chunk_length": 1,
+    "sampling_rate": 16_000, "n_fft": 400, "hop_length": 160, "padding_value": 0.0,
+}  # fmt: skip
+WRITTEN: dict[str, Any] = {
+    "decoder_start_token_id": 3, "eos_token_id": 2, "begin_suppress_tokens": [2, 9],
+    "suppress_tokens": [4, 17], "no_timestamps_token_id": 11, "is_multilingual": False,
+}  # fmt: skip
+FILES = ("preprocessor_config.json", "generation_config.json", "tokenizer.json")
+
+
+def published_whisper(folder: Any, dtype: str = "float32") -> Any:
+    """Write a Whisper with drawn weights as transformers publishes it, and return theirs."""
+    torch, transformers, tokenizers = need("torch"), need("transformers"), need("tokenizers")
+    torch.manual_seed(1)
+    sizes = {**SIZES, "num_mel_bins": 80, "max_source_positions": 50}
+    theirs = transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**sizes))
+    for name, parameter in theirs.named_parameters():
+        if parameter.requires_grad and "norm" not in name:
+            torch.nn.init.normal_(parameter, std=0.4)
+    theirs.to(getattr(torch, dtype)).save_pretrained(folder)
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({f"w{id}": id for id in range(50)}))
+    made.add_special_tokens(["w3", "w11"])
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(folder / "tokenizer.json"))
+    write(folder / "preprocessor_config.json", HEARD)
+    write(folder / "generation_config.json", WRITTEN)
+    return theirs.float().eval()
+
+
+@pytest.mark.needs("torch", "transformers", "tokenizers", "safetensors")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_folder_writes_what_transformers_does(tmp_path, dtype):
+    theirs = published_whisper(tmp_path, dtype)
+    torch, transformers = need("torch"), need("transformers")
+    transcriber = ll.load(tmp_path)
+    assert isinstance(transcriber, Transcriber)
+    extract = transformers.WhisperFeatureExtractor(feature_size=80, chunk_length=1)
+    for seed in range(3):
+        sound = np.random.default_rng(seed).uniform(-1, 1, 12_000).astype("float32")
+        features = extract(sound, sampling_rate=16_000, return_tensors="pt").input_features
+        wanted = transformers.GenerationMixin.generate(
+            theirs,
+            features,
+            decoder_input_ids=torch.tensor([[3, 11]]),
+            generation_config=transformers.GenerationConfig(
+                max_length=20, do_sample=False, pad_token_id=0, **{
+                    name: WRITTEN[name]
+                    for name in (
+                        "decoder_start_token_id", "eos_token_id", "begin_suppress_tokens",
+                        "suppress_tokens",
+                    )
+                },
+            ),
+        )  # fmt: skip
+        text = [id for id in wanted[0, 2:].tolist() if id != 2]
+        assert transcriber.tokens(sound) == text
+        assert transcriber.text(sound).split() == [f"w{id}" for id in text if id not in (3, 11)]
+        assert transcriber.text(sound, prompt="w3 w11") == transcriber.text(sound)
+
+
+@pytest.mark.needs("torch", "transformers", "tokenizers", "safetensors")
+def test_what_a_folder_lacks_or_says_otherwise_is_named(tmp_path):
+    published_whisper(tmp_path)
+    for name in FILES:
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).unlink()
+        message = error_of(lambda: ll.load(tmp_path), InputError).message
+        assert message.startswith(f"load: there is no {name} in {tmp_path}")
+        (tmp_path / name).write_text(text)
+    for name, told, key, value, must in (
+        (FILES[0], HEARD, "n_fft", 512, "only 400 is known here"),
+        (FILES[0], HEARD, "chunk_length", 30, "only 1 or 1.0 is known here"),
+        (FILES[1], WRITTEN, "suppress_tokens", [50], "tokens are from 0 to 49"),
+    ):
+        write(tmp_path / name, {**told, key: value})
+        message = error_of(lambda: ll.load(tmp_path), ModelError).message
+        assert message == f"load: {tmp_path}: {name}: the key {key} is {value}, and {must}"
+        write(tmp_path / name, told)
+
+
+@pytest.mark.needs("torch", "transformers", "tokenizers", "safetensors")
+def test_a_model_of_many_languages_needs_to_be_told_which(tmp_path):
+    published_whisper(tmp_path)
+    write(tmp_path / "generation_config.json", {**WRITTEN, "is_multilingual": True})
+    transcriber = ll.load(tmp_path)
+    assert isinstance(transcriber, Transcriber)
+    silence = np.zeros(16_000, "float32")
+    error = error_of(lambda: transcriber.text(silence), ArgumentError)
+    assert error.message.startswith("transcriber: there is no prompt")
+    assert transcriber.text(silence, prompt="w3 w11", most=2).split()
+
+
+def test_without_a_tokenizer_there_are_tokens_alone(tiny):
+    error = error_of(lambda: tiny.text(np.zeros(16_000, "float32")), ArgumentError)
+    assert error.message.startswith("transcriber: there is no tokenizer")

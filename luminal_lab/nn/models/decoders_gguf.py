@@ -250,6 +250,8 @@ class File(NamedTuple):
             told = {"rope_type": "linear", "factor": old}
         elif told["rope_type"] != "none":
             told["factor"] = own.maybe_above("rope.scaling.factor")
+        if told["rope_type"] not in ("yarn", "longrope"):  # which alone have an amplitude
+            own.only("rope.scaling.attn_factor", 1.0)
         if told["rope_type"] == "none":
             return
         told["original_max_position_embeddings"] = own.maybe("rope.scaling.original_context_length")

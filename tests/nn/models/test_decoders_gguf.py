@@ -183,6 +183,14 @@ def test_scalings(scaling, wanted):
             {"rope.scaling.type": "longrope"},
             "GGUF of a llama: the tensor rope_factors_short.weight is missing",
         ),
+        (
+            {"rope.scale_linear": 4.0, "rope.scaling.attn_factor": 1.25},
+            "GGUF of a llama: the key rope.scaling.attn_factor is 1.25, and only 1.0 is known here",
+        ),
+        (
+            {"rope.scaling.attn_factor": 1.25},
+            "GGUF of a llama: the key rope.scaling.attn_factor is 1.25, and only 1.0 is known here",
+        ),
     ],
 )
 def test_keys_that_are_refused_by_name(changes, message):
