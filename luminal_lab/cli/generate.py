@@ -58,8 +58,8 @@ def run(given: argparse.Namespace) -> int:
     lm: object = luminal_lab.load(given.model, context=given.context)
     if not isinstance(lm, LanguageModel):
         raise InputError(
-            f"generate: {given.model} makes vectors of texts, and no texts",
-            hint="ll.load(…).embed(texts) makes them",
+            f"generate: {given.model} makes no texts that go on",
+            hint="in Python, ll.load(…) makes what it is for: vectors of texts, or texts of sounds",
         )
     generation = _begun(lm, prompt, given)
     try:

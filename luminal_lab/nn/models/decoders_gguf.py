@@ -252,8 +252,13 @@ class File(NamedTuple):
             told["factor"] = own.maybe_above("rope.scaling.factor")
         if told["rope_type"] not in ("yarn", "longrope"):  # which alone have an amplitude
             own.only("rope.scaling.attn_factor", 1.0)
-        if told["rope_type"] == "none":
-            return
+        if told["rope_type"] != "none":
+            self._stretch(told)
+            given["rope_scaling"] = {name: at for name, at in told.items() if at is not None}
+
+    def _stretch(self, told: dict[str, object]) -> None:
+        """Say how positions beyond the length of the training turn."""
+        own = self.own
         told["original_max_position_embeddings"] = own.maybe("rope.scaling.original_context_length")
         amplitude = own.above("rope.scaling.attn_factor", default=1.0)
         if told["rope_type"] == "yarn":
@@ -267,7 +272,6 @@ class File(NamedTuple):
             told["attention_factor"] = amplitude
             for part in ("short", "long"):
                 told[f"{part}_factor"] = self._numbers(f"rope_factors_{part}.weight")
-        given["rope_scaling"] = {name: value for name, value in told.items() if value is not None}
 
     def _numbers(self, name: str) -> list[float]:
         if name not in self.tensors:
