@@ -52,7 +52,7 @@ T = TypeVar("T")
 MOST_LETTERS = 1 << 20
 """The longest schedule as text: a million characters."""
 ELSE = "the plan is for others"
-MOST_GROUPS = 16
+WRITTEN_OUT = 16
 """The most groups of elements within a larger group that are written out."""
 
 
@@ -491,7 +491,7 @@ class Scheduling:
         if not sizes:
             return []
         inner = sizes[0]
-        outer = max(group for group in sizes if group <= MOST_GROUPS * inner)
+        outer = max(group for group in sizes if group <= WRITTEN_OUT * inner)
         is_beside = inner < side <= outer and outer % side == 0 == side % inner
         by = sorted({outer, inner, *([side] if is_beside else ())}, reverse=True)
         words = {1: ("group",), 2: ("block", "group"), 3: ("block", "side", "group")}[len(by)]
@@ -504,7 +504,7 @@ class Scheduling:
             for name in dict.fromkeys(name for term in terms for name, _ in reads_of(term)):
                 while self.attempted(Share(name, inside, unique("shared", self.nest.names))):
                     pass
-        is_short = not sums and about(first.size) <= MOST_GROUPS
+        is_short = not sums and about(first.size) <= WRITTEN_OUT
         self.run("unroll", groups or [first] * is_short)
         return [own]
 
