@@ -55,6 +55,8 @@ TWICE = 2
 """A row read more often than this leaves time to fetch the next one meanwhile."""
 ROWS = Choice("task_rows", 16, 4, 8, 32)
 """How many consecutive rows a task has that fetches the next row while it computes one."""
+STREAM = Choice("stream_bytes", 8192, 0, 4096, 16384)
+"""How far ahead of a product its matrix is fetched."""
 SHORT = 32
 """An inner loop with fewer iterations than this is merged with the loop around it."""
 
@@ -101,6 +103,7 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
         _lanes(scheduling, loop)
     for top in scheduling.tops:
         _fetch(scheduling, top, machine)
+    scheduling.streamed(STREAM, machine.l2 // 4)
     scheduling.simd()
     return True
 

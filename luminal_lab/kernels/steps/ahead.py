@@ -30,6 +30,8 @@ from luminal_lab.kernels.steps.step import Step, around, extent, part, replaced_
 
 LINE = 64
 """How many bytes come from memory together."""
+MANY_LINES = 16
+"""An iteration that moves on by more is told apart: rows are fetched by the loops in them."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,52 @@ def is_copy(statement: Statement, shared: set[str]) -> bool:
 
 
 @dataclass(frozen=True)
+class Stream(Step):
+    """Load into the cache what a loop will read of an array so many bytes later.
+
+    for k.block: for k.own < 16: b[j, 16*k.block + k.own] …
+    →   for k.block:
+          fetch b[j, 16*k.block + 2048]
+          for k.own < 16: …
+
+    Behind the end of a row is the next one. There is one fetch for each 64 bytes by which an
+    iteration moves on. No value depends on them.
+    """
+
+    form: ClassVar[str] = "stream {array} in {loop} by {ahead}"
+    array: str
+    loop: str
+    ahead: int
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        check_array(self, nest, self.array)
+        check_loop(self, loop)
+        if self.ahead < LINE:
+            raise self.refuse("what is used now needs no fetch", "by 4096 is a page ahead")
+        inner = {inner_loop.name: 0 for inner_loop in every(loop.body, Loop)}
+        indices = [use.index for use in accesses(loop.body) if use.name == self.array]
+        starts = [tuple(substitute(dim, inner) for dim in index) for index in indices if index]
+        if not starts:
+            raise self.refuse(f"{loop.name} does not use {self.array} at known places")
+        first = starts[0]
+        for start in starts:
+            if known(nest.flat(self.array, start) < nest.flat(self.array, first)) is True:
+                first = start
+        item = nest.types[self.array].dtype.itemsize
+        step, line = slope(nest.flat(self.array, first), loop.axis), max(1, LINE // item)
+        if not isinstance(step, int) or not 0 < step <= MANY_LINES * line:
+            raise self.refuse(
+                f"{loop.name} does not go through {self.array} from neighbour to neighbour",
+                "take a loop along the last axis, or cut it into blocks",
+            )
+        places = range(self.ahead // item, self.ahead // item + step, line)
+        fetches = [Fetch(self.array, (*first[:-1], first[-1] + place)) for place in places]
+        return replaced_loop(nest, loop.name, replace(loop, body=(*fetches, *loop.body)))
+
+
+@dataclass(frozen=True)
 class FetchAhead(Step):
     """Load data into the cache ahead of a later iteration of an outer loop, while a loop computes.
 
@@ -141,18 +189,10 @@ class FetchAhead(Step):
     @override
     def apply(self, nest: Nest) -> Nest:
         loop, outer = self.find(nest, self.loop), self.find(nest, self.outer)
-        if self.array not in {buffer.name for buffer in (*nest.inputs, *nest.outputs)}:
-            kind = "a local" if self.array in nest.locals else "not there"
-            raise self.refuse(
-                f"{self.array} is {kind}, and only inputs and outputs are worth a fetch"
-            )
+        check_array(self, nest, self.array)
         if outer not in around(nest, loop.name):
             raise self.refuse(f"{loop.name} is not within {outer.name}")
-        if loop.kind in ("simd", "vector"):
-            raise self.refuse(
-                f"{loop.name} is a {loop.kind} loop, all of whose iterations are one",
-                f"cut {loop.name} before, and fetch in the loop over its blocks",
-            )
+        check_loop(self, loop)
         if self.by < 1:
             raise self.refuse("what is used now needs no fetch", "ahead 1 is the next iteration")
         indices = [
@@ -187,6 +227,22 @@ class FetchAhead(Step):
                 "cut the loop along the last axis, and fetch in the loop over the blocks",
             )
         return [at(access.index, axis, k) for k in range(0, count, LINE // type.dtype.itemsize)]
+
+
+def check_array(step: Step, nest: Nest, array: str) -> None:
+    """Refuse to fetch what is in the cache anyway."""
+    if array not in {buffer.name for buffer in (*nest.inputs, *nest.outputs)}:
+        kind = "a local" if array in nest.locals else "not there"
+        raise step.refuse(f"{array} is {kind}, and only inputs and outputs are worth a fetch")
+
+
+def check_loop(step: Step, loop: Loop) -> None:
+    """Refuse to fetch within what is one instruction."""
+    if loop.kind in ("simd", "vector"):
+        raise step.refuse(
+            f"{loop.name} is a {loop.kind} loop, all of whose iterations are one",
+            f"cut {loop.name} before, and fetch in the loop over its blocks",
+        )
 
 
 def at(index: Shape, axis: Symbol, position: int) -> Shape:

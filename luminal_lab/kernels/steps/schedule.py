@@ -23,6 +23,7 @@ from typing_extensions import override
 import luminal_lab.kernels.steps
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dims.expression import Quotient
+from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
@@ -38,6 +39,7 @@ from luminal_lab.kernels.nest.sizes import (
     is_plain,
     perfect,
 )
+from luminal_lab.kernels.steps.ahead import Stream
 from luminal_lab.kernels.steps.arrays import Pack, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
@@ -516,6 +518,21 @@ class Scheduling:
             with self.attempt():
                 self.grouped(loop)
 
+    def streamed(self, choice: Choice, least: int) -> None:
+        """Fetch the matrices of products ahead, if they have so many bytes at least.
+
+        The processor by itself prefetches rows less far, and hardly if others are read again
+        beside them.
+        """
+        products = [loop for loop in self.loops if _is_product(loop.loop)]
+        for name, type in self.nest.inputs:
+            size = size_of(type.shape)
+            if isinstance(size, int) and size * type.dtype.itemsize >= least:
+                for loop in products:  # the outermost that can
+                    ahead = self.choose(choice)
+                    if ahead and self.attempted(Stream(name, loop, ahead)):
+                        break
+
     # -- the current nest --------------------------------------------------------------------------
 
     def loop(self, name: str) -> Handle:
@@ -551,6 +568,13 @@ class Scheduling:
     def schedule(self) -> Schedule:
         """The steps so far, as a schedule."""
         return Schedule(tuple(self.steps))
+
+
+def _is_product(loop: Loop) -> bool:
+    """Return whether a loop adds up terms that read several arrays."""
+    sums = (each for each in walk((loop,)) if isinstance(each, Set) and each.how == "+=")
+    arrays = ({name for name, _ in reads_of(each.term)} for each in sums)
+    return loop.kind == "for" and any(len(names) > 1 for names in arrays)
 
 
 def consumed(prefix: str, name: str, by: Step, before: Nest, after: Nest) -> ScheduleError:

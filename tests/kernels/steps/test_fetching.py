@@ -190,3 +190,49 @@ def test_a_fetch_that_cannot_be_read(line: str, message: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_nest(text)
     assert caught.value.message.endswith(message)
+
+
+PRODUCT = """\
+kernel product(a: f32[64], b: f16[n, 2112]) -> (y: f32[n])
+  y[i < n] = sum k < 2048: a[k//32] * f32(b[i, k//32*33 + k%32 + 1]) * f32(b[i, k//32*33])"""
+
+
+def test_a_stream_is_fetched_line_by_line_across_the_ends_of_rows() -> None:
+    made = after(PRODUCT, "split k by 128, 32 as block, group, each", "stream b in k.block by 4096")
+    assert [line.strip() for line in str(made).splitlines() if "fetch" in line] == [
+        f"fetch b[i, 132*k.block + {2048 + at}]" for at in (0, 32, 64, 96, 128)
+    ]
+    assert parse_nest(str(made)) == made
+    values(PRODUCT, made, n=3)  # the last rows fetch what is not there
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (["stream z in k by 4096"], "z is not there, and only inputs and outputs are worth"),
+        (["stream b in k by 63"], "what is used now needs no fetch"),
+        (["stream y in k by 4096"], "k does not use y at known places"),
+        (["stream b in i by 4096"], "i does not go through b from neighbour to neighbour"),
+        (["stream a in k by 4096"], "k does not go through a from neighbour to neighbour"),
+        (["split k by 8", "simd k.own", "stream b in k.own by 64"], "k.own is a simd loop"),
+    ],
+)
+def test_what_cannot_be_streamed(steps: list[str], message: str) -> None:
+    assert refused(PRODUCT, *steps).startswith(f"{steps[-1]}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_streamed"),
+    [(2048, True), (2, False)],  # of 2 kB: far more than the caches have, and far less
+)
+def test_a_product_of_rows_fetches_its_matrix(rows: int, is_streamed: bool) -> None:
+    text = f"kernel k(a: f32[512], b: f32[{rows}, 512]) -> (y: f32[{rows}])\n"
+    text += f"  y[i < {rows}] = sum k < 512: a[k] * b[i, k]"
+    schedule = cpu_schedule(nest(text), Machine(vector_bytes=64, cores=2, l2=1 << 20)).schedule
+    assert ("stream b in k.block by 8192" in str(schedule)) == is_streamed
+    assert "stream a" not in str(schedule)
+
+
+def test_a_sum_of_rows_is_left_to_the_processor() -> None:
+    text = "kernel k(b: f32[4096, 512]) -> (y: f32[4096])\n  y[i < 4096] = sum k < 512: b[i, k]"
+    assert "stream" not in str(cpu_schedule(nest(text), Machine()).schedule)
