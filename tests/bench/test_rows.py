@@ -3,6 +3,7 @@
 import pytest
 
 from luminal_lab.bench.rows import (
+    READING,
     BenchRow,
     Report,
     differences,
@@ -54,6 +55,13 @@ def test_what_asks_for_nothing_has_no_limit():
     made = BenchRow("compile", "", rounds={"luminal_lab": [1.0]})
     made.conclude(RATES)
     assert (made.limit_ms, made.limit_share) == (None, None)
+
+
+def test_the_limit_of_a_model_is_the_reading_of_its_file_in_the_same_rounds():
+    made = row(**{f"luminal_lab, {READING}": [0.9, 0.8, 1.0], "NumPy": [2.0, 2.0, 2.0]})
+    assert (made.limit_ms, made.bound) == (0.9, "memory")
+    assert made.limit_share == 0.9 / 1.1
+    assert made.best_peer == "NumPy"
 
 
 def test_the_modelled_time_is_no_fact_beside_others():

@@ -16,13 +16,13 @@ from typing_extensions import override
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.bench.peers.peer import Peer, ReadyWorkload, memory
-from luminal_lab.bench.rows import MODELLED
+from luminal_lab.bench.rows import MODELLED, READING
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 from luminal_lab.bench.workloads import FILLED
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ops import Stored
 from luminal_lab.devices.cpu.program import CPUProgram
-from luminal_lab.devices.facts.probe import peak_rates
+from luminal_lab.devices.facts.probe import peak_rates, reader
 from luminal_lab.devices.facts.specifications import this_cpu
 from luminal_lab.importing.model_file import model_file
 from luminal_lab.language.decoding import Decoding
@@ -227,6 +227,10 @@ class Ours(Peer):
         return ReadyWorkload(run, read_last, lambda: launches(model.session))
 
     def decode(self, workload: Workload, d: Arrays) -> ReadyWorkload:
+        if self.variant == READING:
+            return ReadyWorkload(
+                reader(np.memmap(workload.path, mode="r"), self.threads), no_results
+            )
         begin, steps = workload.sizes["past"], workload.sizes["steps"]
         tokens = d["tokens"].tolist()
         model = decoding(workload.path, begin + steps, self.threads)
@@ -373,6 +377,11 @@ def blocks(q: Any, scale: Any) -> Blocks:
         [scale[..., None].view(np.uint8), q.reshape(*scale.shape, -1).view(np.uint8)], -1
     )
     return Blocks("q8_0", raw.reshape(len(q), -1), q.shape)
+
+
+def no_results(_: object) -> list[Array]:
+    """Return no results."""
+    return []
 
 
 def read_last(logits: Array) -> list[Array]:

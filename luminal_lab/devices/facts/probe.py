@@ -244,6 +244,22 @@ def _through(
     return work, 8 * share * threads
 
 
+def reader(data: Array, threads: int) -> Callable[[], float]:
+    """Return what reads an array with so many threads, and returns the seconds.
+
+    >>> import numpy as np
+    >>> from luminal_lab.devices.facts.probe import reader
+    >>> reader(np.zeros(1 << 16), 1)() > 0
+    True
+    """
+    probe = _compiler()
+    moves = _numpy_moves("read") if probe is None else _Probe(probe, None).moves("read")
+    whole = data.reshape(-1).view(np.uint8)
+    words = whole[: whole.size // (8 * ALIGNED * threads) * (8 * ALIGNED * threads)]
+    work, _ = _through(moves[0], "read", words.view(np.float64), threads)
+    return lambda: _together(work, threads, 1)
+
+
 def _aligned(size: int) -> Array:
     """Return memory aligned for vectors; it is written once, so that it really exists."""
     whole = np.ones(size // 8 + ALIGNED)

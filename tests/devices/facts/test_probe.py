@@ -1,10 +1,11 @@
 """The probe: it measures, keeps what it has measured, and estimates where there is no compiler."""
 
+import numpy as np
 import pytest
 
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.facts import probe
-from luminal_lab.devices.facts.probe import better_rates, cpu_name, known_rates, peak_rates
+from luminal_lab.devices.facts.probe import better_rates, cpu_name, known_rates, peak_rates, reader
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.machines.rates import PeakRates
 from tests.expect import error_of
@@ -141,3 +142,8 @@ def test_what_is_surpassed_is_measured_again_but_not_each_time(tmp_path, monkeyp
     assert counted == [1, 1]
     stated = PeakRates.stated("a phone", gflops=1, gbytes=1)
     assert better_rates(stated) is stated
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_array_is_read_by_threads(threads):
+    assert reader(np.arange(1 << 18, dtype=np.uint8), threads)() > 0.0
