@@ -38,9 +38,10 @@ from luminal_lab.kernels.nest.sizes import (
     groups_of,
     is_plain,
     perfect,
+    stride,
 )
 from luminal_lab.kernels.steps.ahead import Stream
-from luminal_lab.kernels.steps.arrays import Pack, Share
+from luminal_lab.kernels.steps.arrays import Copy, Pack, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
 from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
@@ -461,8 +462,19 @@ class Scheduling:
                 for name in dict.fromkeys(read.buffer for read in ends if outer in free(read)):
                     own = unique(f"{name}_{into}", self.nest.names)
                     self.do(Pack(name, outer, (outer,), own))
+                for name in dict.fromkeys(r.buffer for r in reads if self._is_across(r, *loops)):
+                    own = unique(f"{name}_{into}", self.nest.names)
+                    across, along = self.do(Copy(name, outer, loops, own)).loops
+                    self.reorder([along, across])
+                    self.run("simd", [across])
                 return [self.do(Pack(array, outer, loops, into)).loops[-1]]
         return []
+
+    def _is_across(self, read: Read, outer: str, inner: str) -> bool:
+        """Return whether what an inner loop reads is far apart, and what an outer one reads not."""
+        own = read.buffer in self.nest.locals
+        far = stride(self.nest, read, inner)
+        return not own and stride(self.nest, read, outer) == 1 and far not in (0, 1)
 
     def turns(self, loop: str, threads: int) -> tuple[Handle, Handle]:
         """Cut a loop into turns of all threads; return the loops over turns and over threads."""

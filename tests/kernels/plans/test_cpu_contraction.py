@@ -38,6 +38,8 @@ def test_functions_take_whole_vectors_before_short_rows_are_stored(
     assert ("\npack tile before " in str(kernel.schedule)) == is_costly
     # No vector of the functions asks whether it exists: a bias is copied before.
     assert "done[" not in kernel.source or "if (" not in kernel.source or "r[" in term
+    # What lies in rows is read in rows, and not in the columns of the tile.
+    assert ("\ncopy r before " in str(kernel.schedule)) == ("r[" in term)
     run = Running(kernel)
     for n, m in [(1, 1), (7, 90), (37, 25), (64, 120)]:
         sizes, draw = {"n": n, "m": m}, np.random.default_rng(0)
