@@ -206,7 +206,6 @@ def test_of_all_that_parametrize_gives_a_share_is_drawn(suite: pytest.Pytester):
     assert drawn(run(suite, "--seed", "3", "-s")[1]) == drawn(said)
     assert drawn(run(suite, "--seed", "4", "-s")[1]) != drawn(said)
     assert run(suite, "--long", "-m", "sweep")[0] == {"passed": 43, "deselected": 30}
-    assert suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes() == {"passed": 40}
 
 
 def test_a_share_is_drawn_of_what_is_asked_for(suite: pytest.Pytester):
@@ -216,9 +215,9 @@ def test_a_share_is_drawn_of_what_is_asked_for(suite: pytest.Pytester):
 
 
 def test_workers_draw_the_same_share(suite: pytest.Pytester):
-    suite.makepyfile(test_one=SHARED)
+    suite.makepyfile(test_one=SHARED, test_two=CROSSED)
     outcomes = suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes()
-    assert outcomes == {"passed": 6}
+    assert outcomes == {"passed": 6 + 7 + 3 + 30}
 
 
 def test_no_folder_is_left_out(pytestconfig: pytest.Config):
