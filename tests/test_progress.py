@@ -244,10 +244,7 @@ class Notebook(types.ModuleType):
 
 
 def test_a_notebook_has_a_widget_of_which_nothing_stays(monkeypatch, clock):
-    need("tqdm")
-    need("ipywidgets")
-    import tqdm.notebook  # noqa: F401  # it imports IPython
-
+    need("ipywidgets", "tqdm.notebook")  # which imports IPython
     notebook = Notebook()
     monkeypatch.setitem(sys.modules, "IPython", notebook)
     assert maker() is in_notebook

@@ -25,7 +25,7 @@ from luminal_lab.core.origin import is_ours
 from luminal_lab.errors import LabError
 from luminal_lab.tensor.arguments import MARK
 from tests import wrong
-from tests.needs import missing, need
+from tests.needs import NEEDING, missing, need
 
 WRONG: list[Any] = [None, [], "xyz", -7, 2.5, np.zeros((2, 2)), {1: 2}, [[1], None], object()]
 INTERNAL = re.compile(r"positional argument|NoneType|keyword argument|\b_[a-z]\w+\(")
@@ -184,7 +184,7 @@ def shown_classes() -> Iterator[type]:
     for found in pkgutil.walk_packages(ll.__path__, "luminal_lab."):
         if ".bench" in found.name or ".course" in found.name or "__main__" in found.name:
             continue
-        if found.name == "luminal_lab.viz.live.widget" and missing("anywidget"):
+        if found.name in NEEDING and missing(NEEDING[found.name]):
             continue
         for value in vars(importlib.import_module(found.name)).values():
             is_own = inspect.isclass(value) and value.__module__ == found.name

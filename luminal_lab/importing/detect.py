@@ -95,10 +95,8 @@ SUFFIXES: Final = (".bin", ".gguf", ".lab", ".onnx", ".pt", ".pt2", ".pth")
 def kind_of_file(path: str | Path, subject: str = "open") -> FileKind:
     """Return what a file is, or raise an InputError that says what is there instead.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     ll.nn.Linear(2, 3).save(f"{folder}/weights.bin")
-    ...     kind_of_file(f"{folder}/weights.bin")
+    >>> _ = (folder / "weights.bin").write_bytes((2).to_bytes(8, "little") + b"{}")
+    >>> kind_of_file(folder / "weights.bin")
     <FileKind.SAFETENSORS: 'weights in safetensors'>
     """
     file = as_path(subject, path)
@@ -138,13 +136,11 @@ def supported(path: str | Path, subject: str = "open") -> FileKind:
 def unless_kind(path: str | Path, wanted: FileKind, subject: str, error: type[LabError]) -> None:
     """Raise an error if a file is of another kind, with what opens it; unknown ones pass.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     ll.nn.Linear(2, 3).save(f"{folder}/x.onnx")
-    ...     try:
-    ...         unless_kind(f"{folder}/x.onnx", FileKind.ONNX, "from_onnx", ll.ModelError)
-    ...     except ll.ModelError as error:
-    ...         print(error.message)
+    >>> _ = (folder / "x.onnx").write_bytes((2).to_bytes(8, "little") + b"{}")
+    >>> try:
+    ...     unless_kind(folder / "x.onnx", FileKind.ONNX, "from_onnx", ll.ModelError)
+    ... except ll.ModelError as error:
+    ...     print(error.message)
     from_onnx: x.onnx is weights in safetensors, and not an ONNX model
     """
     try:

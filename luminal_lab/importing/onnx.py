@@ -48,8 +48,7 @@ def from_onnx(path: str | Path, *, known: Mapping[str, object] | None = None) ->
     model decides by them is decided then, and such inputs are no longer arguments. A dim may also
     be a `Symbol`, with bounds or as a multiple. docs/onnx_models.md says what is supported.
 
-    >>> import pytest
-    >>> parser = pytest.importorskip("onnx.parser")
+    >>> from onnx import parser
     >>> text = '''<ir_version: 8, opset_import: ["": 18]>
     ... tiny (float[batch, 4] x) => (float[batch, 2] y)
     ... <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { y = MatMul(x, w) }'''

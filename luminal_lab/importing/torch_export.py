@@ -59,8 +59,7 @@ def from_torch(
     be a `Symbol` with bounds. PyTorch unpickles a `.pt2` file, and whoever wrote one can make it
     run anything: without `trust=True` it is refused.
 
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> layer = torch.nn.Linear(4, 2)
     >>> model = ll.from_torch(layer, torch.zeros(3, 4), dynamic={"input": ("rows", None)})
     >>> model(cx.tensor(("n", 4))).shape, sorted(model.parameters())

@@ -34,8 +34,6 @@ TEMPLATE: Final = "tokenizer.chat_template"
 class ChatTemplate:
     r'''The template of a model: what its texts look like that are chats.
 
-    >>> import pytest
-    >>> _ = pytest.importorskip("jinja2")
     >>> from luminal_lab.language.chat import ChatTemplate
     >>> source = """{{ bos_token }}{% for message in messages -%}
     ... <{{ message.role }}>{{ message.content | trim }}
@@ -75,8 +73,6 @@ class ChatTemplate:
         A message has a `role` and a `content`, and what else the template reads, such as
         `tool_calls`; so have the other arguments: `tools`, `documents`, and those of its own.
 
-        >>> import pytest
-        >>> _ = pytest.importorskip("jinja2")
         >>> from luminal_lab.language.chat import ChatTemplate
         >>> template = ChatTemplate("{{ messages[0].content + (name or '') }}", path="model")
         >>> template.render([{"role": "user", "content": "I am "}], name="Ada")
@@ -215,8 +211,6 @@ def chat_template_of(
 
     Some models have several, by names such as `tool_use`; `name` chooses one.
 
-    >>> import pytest
-    >>> _ = pytest.importorskip("jinja2")
     >>> from luminal_lab.language.chat import chat_template_of
     >>> (folder / "chat_template.jinja").write_text("{{ messages | length }}")
     23

@@ -48,8 +48,6 @@ def tokenizer_of_gguf(
 ) -> Tokenizer:
     """Return the tokenizer that the keys of a GGUF file describe.
 
-    >>> import pytest
-    >>> tokenizers = pytest.importorskip("tokenizers")
     >>> from luminal_lab.language.gguf_tokens import tokenizer_of_gguf
     >>> keys = {
     ...     "tokenizer.ggml.model": "gpt2",

@@ -37,8 +37,7 @@ class Tokenizer:
     decoder, which has no such limit, the files beside it say which tokens are at the `ends`. A
     tokenizer of the package tokenizers may stand in place of the file's path.
 
-    >>> import pytest
-    >>> tokenizers = pytest.importorskip("tokenizers")
+    >>> import tokenizers
     >>> words = tokenizers.models.WordLevel({"[UNK]": 0, "a": 1, "b": 2}, "[UNK]")
     >>> made = tokenizers.Tokenizer(words)
     >>> made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -127,8 +126,7 @@ class Tokenizer:
 
         What a text has of special tokens, as chat templates write them, becomes these.
 
-        >>> import pytest
-        >>> tokenizers = pytest.importorskip("tokenizers")
+        >>> import tokenizers
         >>> made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "<s>": 1}))
         >>> made.add_special_tokens(["<s>"])
         1
@@ -155,8 +153,7 @@ class Tokenizer:
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """Return the text of tokens, in which special ones appear only if `special`.
 
-        >>> import pytest
-        >>> tokenizers = pytest.importorskip("tokenizers")
+        >>> import tokenizers
         >>> made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "<s>": 1}))
         >>> made.add_special_tokens(["<s>"])
         1
@@ -173,8 +170,7 @@ class Tokenizer:
     def streamer(self, before: Sequence[int] = (), special: bool = False) -> TextStream:
         """Return what makes text of tokens one by one; `before` are those that it goes on from.
 
-        >>> import pytest
-        >>> tokenizers = pytest.importorskip("tokenizers")
+        >>> import tokenizers
         >>> made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}))
         >>> stream = Tokenizer(made).streamer()
         >>> stream.add(0), stream.add(1), stream.rest()
@@ -189,8 +185,7 @@ class Tokenizer:
 class TextStream:
     """A text that is made token by token: its pieces and the rest are what `decode` returns.
 
-    >>> import pytest
-    >>> tokenizers = pytest.importorskip("tokenizers")
+    >>> import tokenizers
     >>> made = tokenizers.Tokenizer(tokenizers.models.BPE({"Ã": 0, "¼": 1}, []))
     >>> made.decoder = tokenizers.decoders.ByteLevel()
     >>> stream = Tokenizer(made).streamer()

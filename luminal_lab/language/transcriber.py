@@ -92,8 +92,7 @@ class Transcriber:
         A `prompt` is a text of special tokens. A model of many languages needs one, such as
         "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>".
 
-        >>> import pytest
-        >>> tokenizers = pytest.importorskip("tokenizers")
+        >>> import tokenizers
         >>> from luminal_lab.language.tokens import Tokenizer
         >>> from luminal_lab.language.transcriber import Transcriber
         >>> from luminal_lab.nn.models.whisper import Whisper, WhisperConfig

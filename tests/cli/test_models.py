@@ -90,6 +90,7 @@ def test_an_error_names_no_line_that_nobody_has_written(capsys, tmp_path):
 
 
 def test_a_folder_has_its_own_name(capsys, tmp_path, monkeypatch):
+    need("safetensors")
     ll.nn.Linear(2, 3).save(tmp_path / "head.safetensors")
     monkeypatch.chdir(tmp_path)
     status, out, _ = ask(capsys, "models", "inspect", ".")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ import luminal_lab as ll
 from luminal_lab.errors import ModelError
 from luminal_lab.importing.imported import Imported
 from luminal_lab.importing.onnx import module_of
+from tests.needs import need
 
 COUNTS = {"Node": 1884, "PyTorchConverted": 82, "PyTorchOperator": 35, "Simple": 23}
 """How many tests each set has; those of whole models fetch these, and are left out."""
@@ -143,9 +144,7 @@ def cases(backend: type[Interpreted] = Compiled) -> dict[str, list[tuple[str, Ca
     """Return the tests of each set in order, by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from onnx.backend.test import BackendTest  # noqa: PLC0415  # takes seconds
-
-        made = BackendTest(cast("Any", backend), __name__).test_cases
+        made = need("onnx.backend.test").BackendTest(backend, __name__).test_cases
     found: dict[str, list[tuple[str, Callable[[], None]]]] = {}
     for kind in COUNTS:
         case: type[unittest.TestCase] = made[f"OnnxBackend{kind}ModelTest"]

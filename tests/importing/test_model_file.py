@@ -22,10 +22,7 @@ RAW = np.random.default_rng(0).integers(0, 256, (2, 34), dtype=np.uint8)
 
 
 def safetensors(path, arrays: dict[str, Any]):
-    need("safetensors")
-    from safetensors.numpy import save_file
-
-    save_file(arrays, path)
+    need("safetensors.numpy").save_file(arrays, path)
 
 
 def test_gguf_gives_arrays_blocks_and_keys(tmp_path):

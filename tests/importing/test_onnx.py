@@ -251,7 +251,7 @@ def test_an_axis_of_any_size_is_resized_as_one_of_known_size(
     x = np.random.default_rng(0).standard_normal((1, 1, 8, 4)).astype("f")
     free, fixed = imported(text), imported(text, known={"h": 8})
     assert np.allclose(run(free, x), run(fixed, x), atol=1e-5)
-    session = pytest.importorskip("onnxruntime").InferenceSession(
+    session = need("onnxruntime").InferenceSession(
         model_of(text).SerializeToString(), providers=["CPUExecutionProvider"]
     )
     assert np.allclose(run(free, x), session.run(None, {"x": x})[0], atol=1e-5)

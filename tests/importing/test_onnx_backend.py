@@ -76,9 +76,8 @@ def check(page: ModuleType, kind: str, at: int) -> None:
     "name", [n for n, why in onnx_backend.OTHER.items() if why == onnx_backend.ROUNDED]
 )
 def test_what_is_rounded_otherwise_is_within_a_rounding(name: str) -> None:
-    from onnx.backend.test.loader import load_model_tests  # noqa: PLC0415  # takes seconds
-
-    (case,) = [case for case in load_model_tests(kind="node") if case.name == name]
+    tests = need("onnx.backend.test.loader").load_model_tests(kind="node")
+    (case,) = [case for case in tests if case.name == name]
     assert case.data_sets is not None
     inputs, wanted = case.data_sets[0]
     (got, *_) = onnx_backend.Compiled.prepare(case.model).run(inputs)

@@ -12,8 +12,9 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.importing.onnx import module_of
 from tests.importing import zoo
+from tests.needs import need
 
-onnx = pytest.importorskip("onnx")
+onnx = need("onnx")
 
 
 def tensors_in(value: Any) -> list[Any]:

@@ -23,10 +23,8 @@ def message_of(call):
 
 
 def saved(path: Path, **shapes: tuple[int, ...]) -> None:
-    import safetensors.numpy
-
     values = {name: np.full(shape, 2, np.float32) for name, shape in shapes.items()}
-    safetensors.numpy.save_file(values, path)
+    need("safetensors.numpy").save_file(values, path)
 
 
 def index(folder: Path, **files: object) -> Path:

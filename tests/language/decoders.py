@@ -37,8 +37,7 @@ TEMPLATE = (
 
 def published_decoder(folder: Path, *, dtype: str = "float32", **changes: Any) -> Path:
     """Write a Llama with drawn weights, and return its folder."""
-    from safetensors.numpy import save_file
-
+    save_file = need("safetensors.numpy").save_file
     folder.mkdir(parents=True, exist_ok=True)
     config = {**CONFIG, **changes}
     write(folder / "config.json", config)
@@ -85,16 +84,18 @@ def byte_letters() -> list[str]:
 
 def byte_tokenizer(folder: Path) -> None:
     """Write a tokenizer with a token for each byte, for the ends of a text, and for two letters."""
-    import tokenizers
-    from tokenizers import decoders, models, pre_tokenizers, processors
-
+    tokenizers = need("tokenizers")
     vocabulary = {letter: byte for byte, letter in enumerate(byte_letters())}
     ends = {"<s>": BEGIN, "</s>": END}
-    made = tokenizers.Tokenizer(models.BPE({**vocabulary, **ends, "zz": PAIR}, [("z", "z")]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    made.decoder = decoders.ByteLevel()
+    made = tokenizers.Tokenizer(
+        tokenizers.models.BPE({**vocabulary, **ends, "zz": PAIR}, [("z", "z")])
+    )
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+        add_prefix_space=False, use_regex=False
+    )
+    made.decoder = tokenizers.decoders.ByteLevel()
     made.add_special_tokens(["<s>", "</s>"])
-    made.post_processor = processors.TemplateProcessing(
+    made.post_processor = tokenizers.processors.TemplateProcessing(
         single="<s> $A", pair=None, special_tokens=[("<s>", BEGIN)]
     )
     made.save(str(folder / "tokenizer.json"))
@@ -108,9 +109,7 @@ def published_chain(folder: Path, text: str, template: str = TEMPLATE) -> Path:
     A layer adds nothing to a word's vector, which has a place of its own, and the head has the
     logarithm of how often each word follows it: what it says can be read.
     """
-    from safetensors.numpy import save_file
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-
+    tokenizers, save_file = need("tokenizers"), need("safetensors.numpy").save_file
     folder.mkdir(parents=True, exist_ok=True)
     lines = [["<s>", *line.split(), "</s>"] for line in text.splitlines()]
     words = [*dict.fromkeys(["<s>", "</s>", "<unk>", *(word for line in lines for word in line)])]
@@ -137,11 +136,11 @@ def published_chain(folder: Path, text: str, template: str = TEMPLATE) -> Path:
     write(folder / "config.json", config)
 
     vocabulary = {word if word[0] == "<" else f"▁{word}": at for at, word in enumerate(words)}
-    made: Any = Tokenizer(models.WordLevel(vocabulary, "<unk>"))
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.decoder = decoders.Metaspace()
+    made: Any = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "<unk>"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    made.decoder = tokenizers.decoders.Metaspace()
     made.add_special_tokens(["<s>", "</s>"])
-    made.post_processor = processors.TemplateProcessing(
+    made.post_processor = tokenizers.processors.TemplateProcessing(
         single="<s> $A", pair=None, special_tokens=[("<s>", 0)]
     )
     made.save(str(folder / "tokenizer.json"))

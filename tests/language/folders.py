@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.needs import need
+
 WORDS = [
     "[PAD]",
     "[UNK]",
@@ -35,8 +37,7 @@ CONFIG = {
 
 def published(folder: Path, **changes: Any) -> Path:
     """Write a BERT with drawn weights, and return its folder."""
-    from safetensors.numpy import save_file
-
+    save_file = need("safetensors.numpy").save_file
     folder.mkdir(parents=True, exist_ok=True)
     config = {**CONFIG, **changes}
     write(folder / "config.json", config)
@@ -76,13 +77,11 @@ def weights(config: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def tokenizer(folder: Path) -> None:
     """Write a tokenizer of whole words, with a token at each end of a text."""
-    import tokenizers
-    from tokenizers import models, pre_tokenizers, processors
-
+    tokenizers = need("tokenizers")
     vocabulary = {word: number for number, word in enumerate(WORDS)}
-    made = tokenizers.Tokenizer(models.WordLevel(vocabulary, "[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.post_processor = processors.TemplateProcessing(
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair=None, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     made.enable_padding(length=14)  # what is of no use here, as in MiniLM's

@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 
 from luminal_lab.errors import InputError
+from luminal_lab.language.chat import ChatTemplate
 from tests.damage import check_error, words_damaged
 from tests.needs import need
 
@@ -88,6 +89,7 @@ CHILD = """
 import builtins, json, os, resource, sys
 from luminal_lab.errors import InputError
 from luminal_lab.language.chat import ChatTemplate
+from luminal_lab.language.chat import ChatTemplate
 
 given = json.load(sys.stdin)
 resource.setrlimit(resource.RLIMIT_CPU, (given["seconds"], given["seconds"]))
@@ -131,10 +133,9 @@ PARTS = (
 
 def rendered(source: str) -> str | None:
     """Return what a template writes, or None where it is refused."""
-    chat = pytest.importorskip("luminal_lab.language.chat")
     tracemalloc.reset_peak()
     try:
-        template = chat.ChatTemplate(source, bos="<s>", eos="</s>", path="model.gguf")
+        template = ChatTemplate(source, bos="<s>", eos="</s>", path="model.gguf")
         return template.render(MESSAGES)
     except InputError as error:
         check_error(error, "model.gguf")

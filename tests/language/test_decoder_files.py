@@ -54,14 +54,13 @@ def test_a_folder_may_be_named_by_a_file_of_it(tmp_path, words):
 
 @pytest.mark.needs("cc")
 def test_weights_may_lie_in_several_files(tmp_path, words):
-    from safetensors.numpy import load_file, save_file
-
+    package = need("safetensors.numpy")
     folder = published_decoder(tmp_path)
-    values = load_file(folder / "model.safetensors")
+    values = package.load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     files = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
     for file, names in zip(files, ([*values][:9], [*values][9:]), strict=True):
-        save_file({name: values[name] for name in names}, folder / file)
+        package.save_file({name: values[name] for name in names}, folder / file)
     where = {name: files[at >= 9] for at, name in enumerate(values)}
     write(folder / "model.safetensors.index.json", {"weight_map": where})
     for path in (folder, folder / files[0], folder / "model.safetensors.index.json"):
@@ -143,12 +142,10 @@ def test_what_is_missing_is_named(tmp_path):
 
 
 def test_weights_that_are_missing_are_named(tmp_path):
-    from safetensors.numpy import save_file
-
     folder = published_decoder(tmp_path)
     values = weights_of_decoder(CONFIG)
     del values["model.norm.weight"]
-    save_file(values, folder / "model.safetensors")
+    need("safetensors.numpy").save_file(values, folder / "model.safetensors")
     assert "model.norm.weight" in str(error_of(lambda: ll.load(folder), InputError))
 
 

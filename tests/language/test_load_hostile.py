@@ -31,15 +31,13 @@ MOST_SECONDS = 10
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    from safetensors.numpy import save_file
-
     folder = published(tmp_path_factory.mktemp("whole"))
     stacked(folder, "Pooling", "Dense", "Normalize")
     write(folder / "1_Pooling" / "config.json", {"pooling_mode_cls_token": True})
     write(folder / "2_Dense" / "config.json", {"in_features": 8, "out_features": 3})
     layer = ll.nn.Linear(8, 3).initialise(0)
     values = {f"linear.{name}": value for name, value in layer.state_dict().items()}
-    save_file(values, folder / "2_Dense" / "model.safetensors")
+    need("safetensors.numpy").save_file(values, folder / "2_Dense" / "model.safetensors")
     about = {"prompts": {"query": "query : "}, "default_prompt_name": "query"}
     write(folder / "config_sentence_transformers.json", about)
     write(folder / "sentence_bert_config.json", {"max_seq_length": 12, "do_lower_case": True})

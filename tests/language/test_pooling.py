@@ -75,10 +75,8 @@ def test_the_pooling_of_old_and_new_files_is_read(tmp_path, config, ways):
     assert stack_of(tmp_path).pooling.ways == ways
 
 
-@pytest.mark.needs("safetensors")
 def test_what_is_behind_the_pooling_runs_in_its_order(tmp_path):
-    from safetensors.numpy import save_file
-
+    files = need("safetensors.numpy")
     stacked(tmp_path, "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
     write(tmp_path / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
     dense = {"in_features": 4, "out_features": 3, "use_residual": True}
@@ -88,9 +86,9 @@ def test_what_is_behind_the_pooling_runs_in_its_order(tmp_path):
     rng = np.random.default_rng(1)
     shapes = {"linear.weight": (3, 4), "linear.bias": (3,), "residual.weight": (3, 4)}
     values = {name: rng.standard_normal(shape, "float32") for name, shape in shapes.items()}
-    save_file(values, tmp_path / "2_Dense" / "model.safetensors")
+    files.save_file(values, tmp_path / "2_Dense" / "model.safetensors")
     norm = {"norm.weight": np.full(3, 2, "float32"), "norm.bias": np.ones(3, "float32")}
-    save_file(norm, tmp_path / "3_LayerNorm" / "model.safetensors")
+    files.save_file(norm, tmp_path / "3_LayerNorm" / "model.safetensors")
     x = X[:, 0]
     y = np.tanh(x @ values["linear.weight"].T + values["linear.bias"])
     y += x @ values["residual.weight"].T

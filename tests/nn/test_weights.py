@@ -171,16 +171,15 @@ def test_a_graph_runs_with_weights_from_a_file(folder):
 
 
 def test_files_and_pytorch_agree(folder, torch):
-    from safetensors.torch import load_file, save_file  # it needs torch
-
+    files = need("safetensors.torch")
     theirs = torch.nn.Linear(3, 2).to(torch.bfloat16)
-    save_file(theirs.state_dict(), folder / "theirs.safetensors")
+    files.save_file(theirs.state_dict(), folder / "theirs.safetensors")
     model = nn.Linear(3, 2, dtype="bfloat16").load(folder / "theirs.safetensors")
     wanted = theirs.weight.detach().float().numpy()
     np.testing.assert_array_equal(model.weight.value.astype("f4"), wanted)
     assert model.weight.value.dtype == ml_dtypes.bfloat16
     model.save(folder / "ours.safetensors")
-    assert torch.equal(load_file(folder / "ours.safetensors")["weight"], theirs.weight)
+    assert torch.equal(files.load_file(folder / "ours.safetensors")["weight"], theirs.weight)
 
 
 def test_a_file_of_another_model_is_refused(folder):
