@@ -32,6 +32,7 @@ from luminal_lab.errors import (
     ShapeError,
     whole_number,
 )
+from luminal_lab.nn.arguments import no_tensor
 from luminal_lab.nn.module import Module, graph_in, kind_of
 from luminal_lab.nn.norm import carried, latest
 from luminal_lab.tensor import Tensor
@@ -474,12 +475,12 @@ def _fitted(
 ) -> Any:  # noqa: ANN401  # a tensor, or a dim
     """Return an argument as a tensor of its dtype, and bind the symbols of its shape."""
     if not isinstance(given, Tensor):
-        shown = " ".join(repr(given).split())
+        kind, hint = no_tensor(given)
         raise ArgumentError(
-            f"{what}: {shown[:60]} is not a tensor",
+            f"{what} is {kind}, and not a tensor of a graph",
             hint="model(**model.tensors(cx)) gives all of them by name"
             if isinstance(given, dict)
-            else "make one, as in cx.tensor(shape, dtype)",
+            else hint,
         )
     if given.graph is not graph:
         raise ArgumentError(

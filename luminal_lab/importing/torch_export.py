@@ -26,12 +26,13 @@ from typing import Any, Final, cast
 import numpy as np
 
 from luminal_lab.core.dims import Symbol
-from luminal_lab.errors import PACKAGE, ArgumentError, DeviceError, ModelError
+from luminal_lab.errors import PACKAGE, ArgumentError, DeviceError, ModelError, counted
 from luminal_lab.importing.detect import FileKind, supported, unless_kind
 from luminal_lab.importing.imported import Imported
 from luminal_lab.importing.torch_program import as_module
 from luminal_lab.importing.torch_sizes import Torch, axes_of
 from luminal_lab.importing.torch_steps import OF_TORCH, origin_of
+from luminal_lab.reading import shown
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told
 from luminal_lab.trust import admit_exported, asked
@@ -321,12 +322,29 @@ def _shapes(torch: Torch, what: str, value: Any, names: Any) -> Any:  # noqa: AN
         parts = cast("Sequence[Any]", value)
         many = isinstance(names, (tuple, list))
         inner = cast("Sequence[Any]", names if many else [None] * len(parts))
-        shapes = [_shapes(torch, what, part, own) for part, own in zip(parts, inner, strict=False)]
+        if len(inner) != len(parts):
+            raise ArgumentError(
+                f"{what} is for {counted(len(inner), 'tensor')}, and the argument has {len(parts)}",
+                hint="give one entry each, and None where no axis may vary",
+            )
+        shapes = [_shapes(torch, what, part, own) for part, own in zip(parts, inner, strict=True)]
         return shapes if isinstance(value, list) else tuple(shapes)
     if isinstance(value, dict):
         entries = cast("dict[str, Any]", value)
         inner_names = cast("dict[str, Any]", names) if isinstance(names, dict) else {}
+        for key in inner_names:
+            ArgumentError.unless_known(
+                key,
+                entries,
+                f"{what} names {key!r}",
+                f"the argument has {', '.join(map(str, entries))}",
+            )
         return {k: _shapes(torch, what, part, inner_names.get(k)) for k, part in entries.items()}
+    if names is not None:
+        raise ArgumentError(
+            f"{what} is {names!r}, and the argument is {shown(value)}",
+            hint="tensors alone have axes: leave it out",
+        )
     return None
 
 

@@ -157,7 +157,7 @@ WRONG = {
     "size": (lambda cx: [cx.tensor((2, 63))], ll.ShapeError, "is 63, and the model takes 64"),
     "symbol": (lambda cx: [cx.tensor((2, "m"))], ll.ShapeError, "is m, and the model takes 64"),
     "dtype": (lambda cx: [cx.tensor((2, 64), "int32")], ll.DTypeError, "is int32, and was"),
-    "array": (lambda cx: [cx, np.zeros((2, 64))], ll.ArgumentError, "is not a tensor"),
+    "array": (lambda cx: [cx, np.zeros((2, 64))], ll.ArgumentError, "x is an array (2, 64), and"),
     "none": (lambda cx: [cx], ll.ArgumentError, "the argument x is missing"),
     "two": (
         lambda cx: [cx.tensor((2, 64))] * 2,
