@@ -44,7 +44,7 @@ class Sentences(Module):
         return x
 
 
-@told_object("embedder")
+@told_object("embedder", "embedder.embed({}) makes vectors of texts")
 class Embedder:
     """A model that makes a vector of each text; `ll.load` returns one.
 

@@ -35,7 +35,7 @@ KIND: Final = "WhisperForConditionalGeneration"
 ALL: Final = 1 << 30
 
 
-@told_object("transcriber")
+@told_object("transcriber", "transcriber.text({}) writes down a sound")
 class Transcriber:
     """A Whisper that writes tokens of sounds, always the likeliest one.
 

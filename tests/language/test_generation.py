@@ -50,6 +50,15 @@ def says(lm, monkeypatch):
     return say
 
 
+def test_a_call_of_the_model_is_answered_with_the_one_that_was_meant(lm):
+    error = error_of(lambda: lm("Once", max_tokens=3), ArgumentError)
+    assert error.message == "language model: it is no function"
+    assert error.hint == (
+        "lm.generate('Once', max_tokens=3) goes on with a text, and lm.chat(messages) answers"
+    )
+    assert "generate(…) goes on" in error_of(lm, ArgumentError).hint
+
+
 def test_pieces_add_up_to_the_text(lm):
     generation = lm.generate("Tell me", max_tokens=20)
     pieces = list(generation)
