@@ -166,7 +166,7 @@ class Part(Module):
         return self.parts.items()
 
     @override
-    def options(self) -> str:
+    def _heading(self) -> str:
         return self.kind
 
 

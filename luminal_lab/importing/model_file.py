@@ -25,7 +25,7 @@ from luminal_lab.errors import InputError, nearest
 from luminal_lab.importing.detect import INDEX_BYTES, FileKind, supported
 from luminal_lab.importing.weights import files_of_index
 from luminal_lab.nn.gguf import GGUF
-from luminal_lab.nn.weights import FILE_DTYPES, identity, open_file, unchanged
+from luminal_lab.nn.weights import FILE_DTYPES, HERE, identity, open_file, unchanged
 from luminal_lab.reading import read_json, read_plain, shown
 from luminal_lab.tensor.blocks import Blocks
 
@@ -176,7 +176,7 @@ def _of_safetensors(path: Path, subject: str) -> dict[str, tuple[ValueType, Call
             if kind is None:
                 raise InputError(
                     f"{subject}: {path}: {shown(name)} is {form}, a dtype that is not here",
-                    hint=f"there is {', '.join(FILE_DTYPES.values())}",
+                    hint=HERE,
                 )
             unchanged(f"{subject}: {path}", path, before, shown(name))
             array = np.frombuffer(data, DType(kind).numpy, prod(shape), at).reshape(shape)

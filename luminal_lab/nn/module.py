@@ -399,6 +399,10 @@ class Module:
         """
         return ""
 
+    def _heading(self) -> str:
+        """Return what stands before the parameters in this module's text."""
+        return f"{type(self).__name__}({type(self).options(self)})"
+
     @override
     def __repr__(self) -> str:
         return summary(self)

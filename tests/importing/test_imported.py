@@ -79,7 +79,7 @@ def test_it_is_a_module_like_others(tmp_path):
     model = mlp()
     assert repr(model) == (
         "TinyNet()  2,080 parameters\n"
-        "  fc: Part(Linear)  2,080 parameters\n"
+        "  fc: Linear  2,080 parameters\n"
         "    weight (32, 64) float32\n"
         "    bias (32,) float32"
     )

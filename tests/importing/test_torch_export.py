@@ -87,7 +87,7 @@ def test_values_have_the_authors_names(net, model):
         assert (value == saved[name].numpy()).all()
     assert model.load_state_dict({n: v.numpy() for n, v in saved.items()}).missing == ()
     assert dict(model.named_values())["head.weight"].shape == (32, 64)
-    assert "0 … 1: 2 × Part(Block)  4,288 parameters each" in repr(model)
+    assert "0 … 1: 2 × Block  4,288 parameters each" in repr(model)
     assert sorted(ll.quantise(model)) == [
         "blocks.0.fc.weight",
         "blocks.1.fc.weight",
