@@ -30,6 +30,7 @@ from luminal_lab.errors import (
     LabError,
     ModelError,
     ShapeError,
+    counted,
     whole_number,
 )
 from luminal_lab.nn.arguments import no_tensor
@@ -342,7 +343,7 @@ class Imported(Module):
         what, names = kind_of(self), list(self.inputs)
         if len(args) > len(names):
             raise ArgumentError(
-                f"{what}: {len(args)} arguments are given, and it takes {len(names)}",
+                f"{what}: {counted(len(args), 'argument')} given, and it takes {len(names)}",
                 hint=f"its arguments are {', '.join(names)}" if names else None,
             )
         given = dict(zip(names, args, strict=False))
@@ -493,7 +494,7 @@ def _fitted(
         )
     if given.ndim != len(type.shape):
         raise ShapeError(
-            f"{what}: {given.label} has {given.ndim} ax{'is' if given.ndim == 1 else 'es'}, "
+            f"{what}: {given.label} has {counted(given.ndim, 'axis', 'axes')}, "
             f"and the model takes {tuple_text(type.shape)}",
             hint="how many axes there are is part of a model; unsqueeze and reshape add some",
         )

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.origin import here
-from luminal_lab.errors import InputError, nearest
+from luminal_lab.errors import InputError, counted, nearest
 from luminal_lab.importing.detect import INDEX_BYTES, FileKind, supported
 from luminal_lab.importing.weights import files_of_index
 from luminal_lab.nn.gguf import GGUF
@@ -76,7 +76,7 @@ class ModelFile(Mapping[str, Held]):
             raise InputError(
                 f"{self.subject}: {self.path} has no {shown(name)}",
                 where=str(here() or "") or None,
-                hint=nearest(name, self._read) or f"it has {len(self._read):,} values",
+                hint=nearest(name, self._read) or f"it has {counted(len(self._read), 'value')}",
             )
         return self._read[name]()
 
@@ -94,7 +94,7 @@ class ModelFile(Mapping[str, Held]):
 
     @override
     def __repr__(self) -> str:
-        return f"<ModelFile: {len(self)} values>"
+        return f"<ModelFile: {counted(len(self), 'value')}>"
 
 
 def model_file(path: str | Path, subject: str = "open") -> ModelFile:

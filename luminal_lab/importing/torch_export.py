@@ -97,17 +97,18 @@ def _no_module(given: object) -> ArgumentError:
     """Return the error about what is no module, with what to give instead."""
     hint = 'give a torch.nn.Module, an ExportedProgram, or a path such as "model.pt2"'
     if isinstance(given, type):
-        shown = f"the class {given.__name__}"
+        what = f"the class {given.__name__}"
         hint = f"make a module of it first: {given.__name__}(…)"
     elif isinstance(given, Mapping):
-        shown = f"a dict of {len(cast('Mapping[object, object]', given)):,} values"
+        values = cast("Mapping[object, object]", given)
+        what = f"a dict of {counted(len(values), 'value')}"
         hint = "values have no forward: make the module, let it load_state_dict them, and give it"
     elif callable(given):
-        shown = f"the function {getattr(given, '__name__', type(given).__name__)}"
+        what = f"the function {getattr(given, '__name__', type(given).__name__)}"
         hint = "call it in the forward of a torch.nn.Module"
     else:
-        shown = " ".join(repr(given).split())[:60]
-    return ArgumentError(f"from_torch: {shown} is no PyTorch module", hint=hint)
+        what = " ".join(repr(given).split())[:60]
+    return ArgumentError(f"from_torch: {what} is no PyTorch module", hint=hint)
 
 
 def _torch() -> Torch:

@@ -162,7 +162,7 @@ WRONG = {
     "two": (
         lambda cx: [cx.tensor((2, 64))] * 2,
         ll.ArgumentError,
-        "2 arguments are given, and it takes 1",
+        "2 arguments given, and it takes 1",
     ),
 }
 
