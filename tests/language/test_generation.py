@@ -196,7 +196,7 @@ def test_ctrl_c_leaves_a_text_that_goes_on(lm, monkeypatch, at):
     monkeypatch.setattr(lm._ready(), "logits", interrupted)
     with pytest.raises(Interrupted) as caught:
         list(generation)
-    assert caught.value.message == f"generate: stopped by Ctrl-C after {at} tokens"
+    assert caught.value.message == f"generate: stopped by Ctrl-C after {at} token{'s' * (at != 1)}"
     assert len(generation.ids) == at
     assert generation.stopped is None
     assert next(generation).index == at
