@@ -306,6 +306,15 @@ def real_number(like: object) -> float | None:
         return inf
 
 
+def counted(count: int, noun: str, many: str | None = None) -> str:
+    """Return a count with its noun, and `many` instead if that is no "s" at its end.
+
+    >>> counted(1, "step"), counted(1200, "step"), counted(2, "axis", "axes")
+    ('1 step', '1,200 steps', '2 axes')
+    """
+    return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
+
+
 def flag(what: str, value: object) -> bool:
     """Return an argument that is yes or no."""
     if not isinstance(value, bool):

@@ -38,6 +38,7 @@ GROUPS = {
     },
     "use": {
         "generate": "go on with a text, by a language model",
+        "transcribe": "write down what is said in a sound",
     },
     "graphs as text": {
         "run": "run passes on a graph: text in, text out",

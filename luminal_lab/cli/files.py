@@ -56,6 +56,18 @@ def refused(command: str, path: Path, error: TrustError) -> TrustError:
     return error
 
 
+def unpickled(command: str, path: Path, error: TrustError) -> TrustError:
+    """Return an error about a file that PyTorch would have to unpickle, with the next step."""
+    name = quote(str(path))
+    error.message, error.where = f"{path}: {error.message}", None
+    error.hint = (
+        f"if you know who wrote it: luminal-lab {command} {name} --trust opens it once, and "
+        f"luminal-lab trust {name} signs it for good; ONNX files and weights in safetensors run "
+        "nothing"
+    )
+    return error
+
+
 def _lines_with(path: Path, error: TrustError) -> list[int]:
     """Return the lines of a text with the untrusted code of an error."""
     data = path.expanduser().read_bytes()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from shlex import quote
 from typing import Any
 
 import luminal_lab
 from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.saying import say
-from luminal_lab.errors import ArgumentError, InputError
+from luminal_lab.errors import ArgumentError, InputError, counted
 from luminal_lab.language.generation import REASONS, GeneratedText, Generation
+from luminal_lab.language.load import KINDS
 from luminal_lab.language.model import LanguageModel
+from luminal_lab.language.transcriber import Transcriber
 
 ABOUT = """\
 Let a language model go on with a text, and show what it says while it says it. The model is a GGUF
@@ -57,9 +60,13 @@ def run(given: argparse.Namespace) -> int:
     prompt = sys.stdin.read() if given.prompt == "-" else given.prompt
     lm: object = luminal_lab.load(given.model, context=given.context)
     if not isinstance(lm, LanguageModel):
+        hears = isinstance(lm, Transcriber)
         raise InputError(
-            f"generate: {given.model} makes no texts that go on",
-            hint="in Python, ll.load(…) makes what it is for: vectors of texts, or texts of sounds",
+            f"generate: {given.model} {KINDS['speech' if hears else 'vectors']}, and goes on with "
+            "none",
+            hint=f"luminal-lab transcribe {quote(given.model)} sound.wav writes one down"
+            if hears
+            else "in Python, ll.load(…).embed([…]) makes them",
         )
     generation = _begun(lm, prompt, given)
     try:
@@ -101,8 +108,8 @@ def told(result: GeneratedText) -> str:
     """
     read = result.prompt_tokens - result.reused_tokens
     return (
-        f"{read:,} tokens of the prompt at {result.prompt_rate:.1f} a second; "
-        f"{len(result.ids):,} tokens at {result.rate:.1f} a second\n"
+        f"{counted(read, 'token')} of the prompt at {result.prompt_rate:.1f} a second; "
+        f"{counted(len(result.ids), 'token')} at {result.rate:.1f} a second\n"
         f"it ends because {REASONS[result.stopped]}"
     )
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, cast
 
 from luminal_lab.cli.command import Command, OptionReader
@@ -16,7 +17,12 @@ from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.errors import ArgumentError, LabError, ModelError, TrustError
 from luminal_lab.importing.contents import FileContents, contents
 from luminal_lab.importing.detect import FileKind
+from luminal_lab.language.gguf_tokens import PREFIX
+from luminal_lab.language.load import LOADERS
 from luminal_lab.language.memory import plan_of_file
+from luminal_lab.language.tokens import entries_of
+from luminal_lab.nn.gguf import GGUF
+from luminal_lab.nn.models.decoders_gguf import FORMATS
 from luminal_lab.opening import session_of
 
 ABOUT = """\
@@ -31,6 +37,7 @@ luminal-lab models inspect model.safetensors --json       for a program"""
 SIZE = re.compile(r"(\w+)=(\d{1,12})")
 FORMAT = 1
 CONTEXT = 4096
+WITHOUT_TOKENS = "without it ll.load and luminal-lab generate make no model of these weights"
 WEIGHTS = FileKind.GGUF, FileKind.SAFETENSORS, FileKind.INDEX, FileKind.FOLDER
 """What may hold the weights of a decoder."""
 
@@ -57,25 +64,29 @@ def run(given: argparse.Namespace) -> int:
         there = f"there is {', '.join(held.dims)}" if held.dims else "all its dims are numbers"
         ArgumentError.unless_known(name, held.dims, f"models: there is no dim {name!r}", there)
     needs = {"weights": held.bytes}
-    why = note = ""
+    why, notes = "", list[str]()
     if held.kind in (FileKind.ONNX, FileKind.EXPORTED) and not held.missing:
         try:
             needs |= _needed(given.file, held, sizes, trust=given.trust)
         except TrustError:
-            note = "to say what a run takes PyTorch must unpickle it: --trust lets it"
+            notes.append(
+                "to say what a run takes PyTorch must unpickle it: --trust lets it this time, and "
+                f"luminal-lab trust {quote(str(given.file))} from now on"
+            )
         except LabError as error:
             why = str(error)
     if held.kind in WEIGHTS and not held.missing:
         try:
             needs = _of_language(given.file, given.context, needs)
         except ModelError as error:
-            note = f"as a model of language it is not here: {error.message}"
+            notes.append(f"as a model of language it is not here: {error.message}")
+        notes += _without_tokens(given.file, held.kind)
     held = replace(held, needs=needs)
     if given.json:
-        told = {"format": FORMAT, **held.as_json(), "why": why}
+        told = {"format": FORMAT, **held.as_json(), "why": why, "notes": notes}
         say(json.dumps(told, indent=1, ensure_ascii=False))
         return 1 if why or held.missing else 0
-    say(held, *filter(None, [note]), sep="\n")
+    say(held, *notes, sep="\n")
     if why:
         say(f"\nit cannot be compiled here:\n{why}")
     return 1 if why or held.missing else 0
@@ -102,6 +113,20 @@ def _needed(
     dims = {name: sizes.get(name, max(1, symbol.low)) for name, symbol in known.items()}
     said = ", ".join(f"{name} = {size}" for name, size in dims.items())
     return {f"values on the way{f' at {said}' if said else ''}": plan.bind(dims).arena_bytes}
+
+
+def _without_tokens(path: Path, kind: FileKind) -> list[str]:
+    """Return what keeps weights that `ll.load` knows from being loaded: nothing makes tokens."""
+    if kind is FileKind.GGUF:
+        keys = GGUF(path, "models").keys
+        if keys.get("general.architecture") not in FORMATS or f"{PREFIX}model" in keys:
+            return []
+        return [f"there is no key {PREFIX}model: without tokens ll.load makes no model of it"]
+    folder = path if path.is_dir() else path.parent
+    kind_of_model = entries_of(folder / "config.json", "models").get("model_type")
+    if kind_of_model not in LOADERS or (folder / "tokenizer.json").exists():
+        return []
+    return [f"there is no tokenizer.json in {folder}: {WITHOUT_TOKENS}"]
 
 
 def _of_language(path: Path, context: int | None, needs: dict[str, int]) -> dict[str, int]:

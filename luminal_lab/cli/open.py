@@ -10,9 +10,10 @@ from pathlib import Path
 
 import luminal_lab
 from luminal_lab.cli.command import Command, OptionReader
+from luminal_lab.cli.files import unpickled
 from luminal_lab.cli.saying import say
 from luminal_lab.cli.serving import Answering, Serving
-from luminal_lab.errors import ArgumentError
+from luminal_lab.errors import ArgumentError, TrustError
 from luminal_lab.importing.detect import FileKind, supported
 from luminal_lab.io.opened import Opened
 from luminal_lab.opening import look_at
@@ -96,7 +97,10 @@ def _of_model(given: argparse.Namespace) -> Live | None:
             f"open: --json is for recordings, and {given.file} is none",
             hint=f"luminal-lab models inspect {given.file} --json",
         )
-    live = look_at(given.file, trust=given.trust)
+    try:
+        live = look_at(given.file, trust=given.trust)
+    except TrustError as error:
+        raise unpickled("open", given.file, error) from error
     say(live if given.text else repr(live))
     return None if given.text else live
 

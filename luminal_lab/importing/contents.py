@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import InputError, visible
+from luminal_lab.errors import InputError, counted, visible
 from luminal_lab.importing.aten.table import OPS as ATEN, REFUSED
 from luminal_lab.importing.detect import FileKind, supported
 from luminal_lab.importing.onnx_file import library, read_model
@@ -130,7 +130,7 @@ class FileContents:
         used = [f"{op} × {n}" if n > 1 else op for op, n in sorted(self.ops.items())]
         rows += _named("ops", [", ".join(used[k : k + 8]) for k in range(0, len(used), 8)])
         rows += _named("not here", [f"{what}: {why}" for what, why in self.missing.items()])
-        needs = [f"{size:,} bytes for {what}" for what, size in self.needs.items()]
+        needs = [f"{counted(size, 'byte')} for {what}" for what, size in self.needs.items()]
         rows += _named("needs", needs)
         lines = [line.rstrip() for line in aligned([("<", ""), ("<", "")], rows)[1:]]
         return "\n".join([title, *lines, *([self.tree] if self.tree else [])])
@@ -141,9 +141,9 @@ class FileContents:
             groups.setdefault(value.dtype, []).append(value)
         for dtype, values in groups.items():
             count = sum(prod(value.shape) for value in values)
-            tensors = "1 tensor" if len(values) == 1 else f"{len(values):,} tensors"
+            tensors = counted(len(values), "tensor")
             size = sum(value.bytes for value in values)
-            yield f"{count:,} value{'s' * (count != 1)} in {tensors}, {size:,} bytes: {dtype}"
+            yield f"{counted(count, 'value')} in {tensors}, {counted(size, 'byte')}: {dtype}"
 
     @override
     def __repr__(self) -> str:
@@ -204,7 +204,7 @@ def _of_gguf(path: Path) -> FileContents:
     architecture = file.keys.get("general.architecture")
     if isinstance(architecture, str):
         made.append(visible(architecture)[:MOST_WORD])
-    made.append(f"{len(file.entries):,} keys")
+    made.append(counted(len(file.entries), "key"))
     tensors = file.tensors.values()
     unread = {tensor.form for tensor in tensors if not tensor.is_read}
     return FileContents(

@@ -30,8 +30,10 @@ from luminal_lab.errors import (
     LabError,
     ModelError,
     ShapeError,
+    counted,
     whole_number,
 )
+from luminal_lab.nn.arguments import no_tensor
 from luminal_lab.nn.module import Module, graph_in, kind_of
 from luminal_lab.nn.norm import carried, latest
 from luminal_lab.tensor import Tensor
@@ -165,7 +167,7 @@ class Part(Module):
         return self.parts.items()
 
     @override
-    def options(self) -> str:
+    def _heading(self) -> str:
         return self.kind
 
 
@@ -341,7 +343,7 @@ class Imported(Module):
         what, names = kind_of(self), list(self.inputs)
         if len(args) > len(names):
             raise ArgumentError(
-                f"{what}: {len(args)} arguments are given, and it takes {len(names)}",
+                f"{what}: {counted(len(args), 'argument')} given, and it takes {len(names)}",
                 hint=f"its arguments are {', '.join(names)}" if names else None,
             )
         given = dict(zip(names, args, strict=False))
@@ -474,12 +476,12 @@ def _fitted(
 ) -> Any:  # noqa: ANN401  # a tensor, or a dim
     """Return an argument as a tensor of its dtype, and bind the symbols of its shape."""
     if not isinstance(given, Tensor):
-        shown = " ".join(repr(given).split())
+        kind, hint = no_tensor(given)
         raise ArgumentError(
-            f"{what}: {shown[:60]} is not a tensor",
+            f"{what} is {kind}, and not a tensor of a graph",
             hint="model(**model.tensors(cx)) gives all of them by name"
             if isinstance(given, dict)
-            else "make one, as in cx.tensor(shape, dtype)",
+            else hint,
         )
     if given.graph is not graph:
         raise ArgumentError(
@@ -492,7 +494,7 @@ def _fitted(
         )
     if given.ndim != len(type.shape):
         raise ShapeError(
-            f"{what}: {given.label} has {given.ndim} ax{'is' if given.ndim == 1 else 'es'}, "
+            f"{what}: {given.label} has {counted(given.ndim, 'axis', 'axes')}, "
             f"and the model takes {tuple_text(type.shape)}",
             hint="how many axes there are is part of a model; unsqueeze and reshape add some",
         )

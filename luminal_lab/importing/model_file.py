@@ -21,11 +21,11 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.origin import here
-from luminal_lab.errors import InputError, nearest
+from luminal_lab.errors import InputError, counted, nearest
 from luminal_lab.importing.detect import INDEX_BYTES, FileKind, supported
 from luminal_lab.importing.weights import files_of_index
 from luminal_lab.nn.gguf import GGUF
-from luminal_lab.nn.weights import FILE_DTYPES, identity, open_file, unchanged
+from luminal_lab.nn.weights import FILE_DTYPES, HERE, identity, open_file, unchanged
 from luminal_lab.reading import read_json, read_plain, shown
 from luminal_lab.tensor.blocks import Blocks
 
@@ -76,7 +76,7 @@ class ModelFile(Mapping[str, Held]):
             raise InputError(
                 f"{self.subject}: {self.path} has no {shown(name)}",
                 where=str(here() or "") or None,
-                hint=nearest(name, self._read) or f"it has {len(self._read):,} values",
+                hint=nearest(name, self._read) or f"it has {counted(len(self._read), 'value')}",
             )
         return self._read[name]()
 
@@ -94,7 +94,7 @@ class ModelFile(Mapping[str, Held]):
 
     @override
     def __repr__(self) -> str:
-        return f"<ModelFile: {len(self)} values>"
+        return f"<ModelFile: {counted(len(self), 'value')}>"
 
 
 def model_file(path: str | Path, subject: str = "open") -> ModelFile:
@@ -176,7 +176,7 @@ def _of_safetensors(path: Path, subject: str) -> dict[str, tuple[ValueType, Call
             if kind is None:
                 raise InputError(
                     f"{subject}: {path}: {shown(name)} is {form}, a dtype that is not here",
-                    hint=f"there is {', '.join(FILE_DTYPES.values())}",
+                    hint=HERE,
                 )
             unchanged(f"{subject}: {path}", path, before, shown(name))
             array = np.frombuffer(data, DType(kind).numpy, prod(shape), at).reshape(shape)

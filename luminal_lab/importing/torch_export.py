@@ -26,12 +26,13 @@ from typing import Any, Final, cast
 import numpy as np
 
 from luminal_lab.core.dims import Symbol
-from luminal_lab.errors import PACKAGE, ArgumentError, DeviceError, ModelError
+from luminal_lab.errors import PACKAGE, ArgumentError, DeviceError, ModelError, counted
 from luminal_lab.importing.detect import FileKind, supported, unless_kind
 from luminal_lab.importing.imported import Imported
 from luminal_lab.importing.torch_program import as_module
 from luminal_lab.importing.torch_sizes import Torch, axes_of
 from luminal_lab.importing.torch_steps import OF_TORCH, origin_of
+from luminal_lab.reading import shown
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told
 from luminal_lab.trust import admit_exported, asked
@@ -95,17 +96,18 @@ def _no_module(given: object) -> ArgumentError:
     """Return the error about what is no module, with what to give instead."""
     hint = 'give a torch.nn.Module, an ExportedProgram, or a path such as "model.pt2"'
     if isinstance(given, type):
-        shown = f"the class {given.__name__}"
+        what = f"the class {given.__name__}"
         hint = f"make a module of it first: {given.__name__}(…)"
     elif isinstance(given, Mapping):
-        shown = f"a dict of {len(cast('Mapping[object, object]', given)):,} values"
+        values = cast("Mapping[object, object]", given)
+        what = f"a dict of {counted(len(values), 'value')}"
         hint = "values have no forward: make the module, let it load_state_dict them, and give it"
     elif callable(given):
-        shown = f"the function {getattr(given, '__name__', type(given).__name__)}"
+        what = f"the function {getattr(given, '__name__', type(given).__name__)}"
         hint = "call it in the forward of a torch.nn.Module"
     else:
-        shown = " ".join(repr(given).split())[:60]
-    return ArgumentError(f"from_torch: {shown} is no PyTorch module", hint=hint)
+        what = " ".join(repr(given).split())[:60]
+    return ArgumentError(f"from_torch: {what} is no PyTorch module", hint=hint)
 
 
 def _torch() -> Torch:
@@ -320,12 +322,29 @@ def _shapes(torch: Torch, what: str, value: Any, names: Any) -> Any:  # noqa: AN
         parts = cast("Sequence[Any]", value)
         many = isinstance(names, (tuple, list))
         inner = cast("Sequence[Any]", names if many else [None] * len(parts))
-        shapes = [_shapes(torch, what, part, own) for part, own in zip(parts, inner, strict=False)]
+        if len(inner) != len(parts):
+            raise ArgumentError(
+                f"{what} is for {counted(len(inner), 'tensor')}, and the argument has {len(parts)}",
+                hint="give one entry each, and None where no axis may vary",
+            )
+        shapes = [_shapes(torch, what, part, own) for part, own in zip(parts, inner, strict=True)]
         return shapes if isinstance(value, list) else tuple(shapes)
     if isinstance(value, dict):
         entries = cast("dict[str, Any]", value)
         inner_names = cast("dict[str, Any]", names) if isinstance(names, dict) else {}
+        for key in inner_names:
+            ArgumentError.unless_known(
+                key,
+                entries,
+                f"{what} names {key!r}",
+                f"the argument has {', '.join(map(str, entries))}",
+            )
         return {k: _shapes(torch, what, part, inner_names.get(k)) for k, part in entries.items()}
+    if names is not None:
+        raise ArgumentError(
+            f"{what} is {names!r}, and the argument is {shown(value)}",
+            hint="tensors alone have axes: leave it out",
+        )
     return None
 
 

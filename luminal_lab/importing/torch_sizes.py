@@ -10,7 +10,7 @@ import ml_dtypes
 from luminal_lab.core.dims import Dim, Expr, Symbol, evaluate, free_name, maximum, minimum
 from luminal_lab.core.dtypes import Array, DType, as_dtype
 from luminal_lab.core.op import TensorType
-from luminal_lab.errors import ArgumentError, DTypeError, LabError, ModelError
+from luminal_lab.errors import ArgumentError, DTypeError, LabError, ModelError, counted
 
 Torch: TypeAlias = Any
 """An object of torch's, which has no types here: torch is no dependency."""
@@ -30,6 +30,13 @@ def axes_of(what: str, names: Names | None, rank: int) -> Iterator[tuple[int, st
     if isinstance(names, str) or not isinstance(names, (Sequence, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
         raise ArgumentError(
             f"{what} is {names!r}", hint='name axes in order, as in ("batch", None, "seq")'
+        )
+    if not isinstance(names, Mapping) and len(names) < rank:
+        shown = ["None" if name is None else repr(str(name)) for name in names]
+        whole = ", ".join([*shown, *["None"] * (rank - len(names))]).replace("'", '"')
+        raise ArgumentError(
+            f"{what} names {counted(len(names), 'axis', 'axes')}, and the tensor has {rank}",
+            hint=f"every axis has a name, or None if its size is fixed: ({whole})",
         )
     rows = names.items() if isinstance(names, Mapping) else enumerate(names)
     for axis, name in rows:

@@ -13,6 +13,8 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Final, cast
 
+from typing_extensions import override
+
 from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import InputError
 from luminal_lab.importing.detect import INDEX_BYTES, FileKind, supported
@@ -34,6 +36,10 @@ class Weights(Part):
 
     Each value is read from its file when it is first needed.
     """
+
+    @override
+    def _heading(self) -> str:
+        return f"Weights({self.kind})"
 
     def write(self, graph: Sources) -> list[Tensor]:
         """Add each value to a graph as an input, in the scope of its name.

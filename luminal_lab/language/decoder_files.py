@@ -16,7 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from luminal_lab.errors import ArgumentError, DeviceError, InputError, ModelError
+from luminal_lab.errors import ArgumentError, DeviceError, InputError, ModelError, counted
 from luminal_lab.importing.detect import REASONS, FileKind
 from luminal_lab.importing.model_file import ModelFile, ValueType, model_file
 from luminal_lab.language.chat import chat_template_of
@@ -114,7 +114,7 @@ def _room(config: DecoderConfig, context: int | None, types: Mapping[str, ValueT
     if there is None or weights + cache <= there:
         return room
     raise DeviceError(
-        f"{SUBJECT}: the weights take {_size(weights)}, the cache of {room:,} tokens "
+        f"{SUBJECT}: the weights take {_size(weights)}, the cache of {counted(room, 'token')} "
         f"{_size(cache)}, and there is memory for {_size(there)}",
         hint=_fitting(types, there, cache // room),
     )

@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import ArgumentError, InputError, expect, nearest, whole_number
+from luminal_lab.errors import ArgumentError, InputError, counted, expect, nearest, whole_number
 from luminal_lab.language.pooling import Pooling
 from luminal_lab.language.tokens import Tokenised, Tokenizer
 from luminal_lab.nn.module import Module
@@ -44,7 +44,7 @@ class Sentences(Module):
         return x
 
 
-@told_object("embedder")
+@told_object("embedder", "embedder.embed({}) makes vectors of texts")
 class Embedder:
     """A model that makes a vector of each text; `ll.load` returns one.
 
@@ -181,4 +181,5 @@ class Embedder:
     @override
     def __repr__(self) -> str:
         most = self.tokenizer.most
-        return f"<Embedder {self.name}: {self.width} numbers a text of at most {most} tokens>"
+        texts = "a text" if most is None else f"a text of at most {counted(most, 'token')}"
+        return f"<Embedder {self.name}: {counted(self.width, 'number')} {texts}>"

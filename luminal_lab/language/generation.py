@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.errors import Interrupted
+from luminal_lab.errors import Interrupted, counted
 from luminal_lab.interrupts import held
 from luminal_lab.tensor.arguments import told_object
 
@@ -81,8 +81,8 @@ class GeneratedText:
     @override
     def __repr__(self) -> str:
         return (
-            f"<GeneratedText: {_count(len(self.ids))}{_at(self.rate)} behind {self.prompt_tokens}"
-            f"{_at(self.prompt_rate)}; {REASONS[self.stopped]}>"
+            f"<GeneratedText: {counted(len(self.ids), 'token')}{_at(self.rate)} behind "
+            f"{self.prompt_tokens}{_at(self.prompt_rate)}; {REASONS[self.stopped]}>"
         )
 
 
@@ -172,7 +172,7 @@ class Generation(Iterator[Piece]):
             logits = decoding.logits(self._tokens)
         except KeyboardInterrupt:
             raise Interrupted(
-                f"generate: stopped by Ctrl-C after {len(self._pieces):,} tokens",
+                f"generate: stopped by Ctrl-C after {counted(len(self._pieces), 'token')}",
                 hint="text and ids are those so far; the loop, or result(), goes on behind them",
             ) from None
         with held():  # neither is a number drawn for nothing, nor a letter lost
@@ -197,11 +197,7 @@ class Generation(Iterator[Piece]):
     @override
     def __repr__(self) -> str:
         state = "goes on" if self.stopped is None else REASONS[self.stopped]
-        return f"<Generation: {_count(len(self._pieces))}; {state}>"
-
-
-def _count(tokens: int) -> str:
-    return f"{tokens} token{'s' * (tokens != 1)}"
+        return f"<Generation: {counted(len(self._pieces), 'token')}; {state}>"
 
 
 def _at(rate: float) -> str:

@@ -15,11 +15,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast, overload
 
 from typing_extensions import override
 
-from luminal_lab.errors import ArgumentError, InputError, ModelError, nearest, whole_number
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    InputError,
+    LabError,
+    ModelError,
+    TrustError,
+    nearest,
+    whole_number,
+)
 from luminal_lab.importing.detect import REASONS, FileKind, kind_of_file
 from luminal_lab.importing.imported import Imported
 from luminal_lab.importing.onnx import module_of
@@ -37,6 +47,7 @@ from luminal_lab.nn.models.encoder import Encoder
 from luminal_lab.nn.models.encoders import FAMILIES, config_of_encoder, family_of, fill
 from luminal_lab.nn.module import Module
 from luminal_lab.nn.weights import check_layers
+from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.reading import naming, shown
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.sources import Sources
@@ -44,6 +55,13 @@ from luminal_lab.writing import as_path
 
 Loaded: TypeAlias = LanguageModel | Embedder | Transcriber
 """What a file or a folder may become."""
+Kind: TypeAlias = Literal["text", "vectors", "speech"]
+KINDS: Final[Mapping[Kind, str]] = {
+    "text": "goes on with texts",
+    "vectors": "makes vectors of texts",
+    "speech": "writes down sounds",
+}
+"""What models of each kind do."""
 OTHER_DOORS: Final = {
     FileKind.RECORDING: "ll.open opens it",
     FileKind.EXPORTED: "ll.from_torch makes a module of it",
@@ -79,12 +97,45 @@ class Folder:
         return {}
 
 
+@overload
 def load(
     path: str | Path,
     *,
+    kind: Literal["text"],
     context: int | None = None,
-    device: Any = None,  # noqa: ANN401  # any compiler
-) -> Any:  # noqa: ANN401  # as the files say
+    device: object = None,
+) -> LanguageModel: ...
+@overload
+def load(
+    path: str | Path,
+    *,
+    kind: Literal["vectors"],
+    context: int | None = None,
+    device: object = None,
+) -> Embedder: ...
+@overload
+def load(
+    path: str | Path,
+    *,
+    kind: Literal["speech"],
+    context: int | None = None,
+    device: object = None,
+) -> Transcriber: ...
+@overload
+def load(
+    path: str | Path,
+    *,
+    kind: None = None,
+    context: int | None = None,
+    device: object = None,
+) -> Any: ...  # noqa: ANN401  # as the files say
+def load(
+    path: str | Path,
+    *,
+    kind: Kind | None = None,
+    context: int | None = None,
+    device: object = None,
+) -> Any:  # as the files say
     """Return a published model, ready to use, from its file, its folder or by its name.
 
     A decoder, such as Llama and its kin, becomes a `LanguageModel`, whose `generate` and `chat` go
@@ -98,6 +149,9 @@ def load(
     "Qwen/Qwen2.5-0.5B-Instruct", is that of a folder that Hugging Face's tools have fetched;
     nothing is fetched from here. `device` is a compiler, by default `ll.CPUCompiler()`.
 
+    With `kind`, "text", "vectors" or "speech", a model of another one of these three is refused,
+    and editors know what comes back.
+
     >>> try:
     ...     ll.load(folder)
     ... except ll.InputError as error:
@@ -109,6 +163,12 @@ def load(
         raise ArgumentError(
             f"{SUBJECT}: context is {context!r}", hint="give a number of tokens, as in context=8192"
         )
+    if kind is not None and kind not in KINDS:
+        raise ArgumentError(
+            f"{SUBJECT}: kind is {shown(kind)}",
+            hint=f"give one of {', '.join(map(repr, KINDS))}, or leave it out",
+        )
+    _check_device(device)
     given, path = str(path), as_path(SUBJECT, path)
     if "://" in given:
         raise InputError(
@@ -118,14 +178,45 @@ def load(
     if not path.exists() and is_name(given):
         path = published_folder(str(path), SUBJECT)
     with naming(SUBJECT, path, AGAIN):
-        return _loaded(path, room, device)
+        return _loaded(path, kind, room, device)
 
 
-def _loaded(path: Path, room: int | None, device: Any) -> Loaded:  # noqa: ANN401  # any compiler
+def _check_device(device: object) -> None:
+    """Raise an error if a device is none, or not on this machine, before anything is read."""
+    try:
+        parts = [Pipeline([] if device is None else [cast("Any", device)])]
+        for part in parts:
+            if isinstance(part, DeviceCompiler):
+                part.unless_here()
+            parts += [inner for inner in part.passes if isinstance(inner, Pipeline)]
+    except DeviceError as error:
+        error.message = f"{SUBJECT}: {error.message}"
+        error.hint = f"{error.hint}; without device= the CPU computes"
+        raise
+    except TrustError:
+        raise
+    except LabError as error:
+        raise ArgumentError(
+            f"{SUBJECT}: device is {shown(device)}: {error.message.removeprefix('pipeline: ')}",
+            hint="give a compiler: ll.CPUCompiler(), ll.CUDACompiler() or ll.MetalCompiler()",
+        ) from None
+
+
+def _check_kind(path: Path, kind: Kind, wanted: Kind | None) -> None:
+    """Raise an error if a model is of another kind than the one that was asked for."""
+    if wanted is not None and kind != wanted:
+        raise ModelError(
+            f"{SUBJECT}: {path} {KINDS[kind]}, and kind={wanted!r} {KINDS[wanted]}",
+            hint=f"give kind={kind!r}, or leave it out",
+        )
+
+
+def _loaded(path: Path, wanted: Kind | None, room: int | None, device: object) -> Loaded:
     """Return the model of a file or a folder."""
     folder, file, form = _found(path)
     if form is FileKind.GGUF:
         assert file is not None
+        _check_kind(file, "text", wanted)
         return of_gguf(file, device, room)
     graph = file if form is FileKind.ONNX else None
     stack = stack_of(folder)
@@ -138,6 +229,7 @@ def _loaded(path: Path, room: int | None, device: Any) -> Loaded:  # noqa: ANN40
     config = cast("dict[str, object]", read_entries(path, dict)) if is_needed else {}
     whole = Folder(folder, stack, config, file, device, room)
     if graph is not None:
+        _check_kind(graph, "vectors", wanted)
         return _of_graph(whole, graph)
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in LOADERS:
@@ -147,7 +239,9 @@ def _loaded(path: Path, room: int | None, device: Any) -> Loaded:  # noqa: ANN40
             hint=near
             or f"there are {', '.join(LOADERS)}; torch.export and ll.from_torch take any model",
         )
-    return LOADERS[kind](whole)
+    makes, make = LOADERS[kind]
+    _check_kind(base, makes, wanted)
+    return make(whole)
 
 
 def _found(path: Path) -> tuple[Path, Path | None, FileKind | None]:
@@ -185,12 +279,12 @@ def _of_encoder(folder: Folder) -> Embedder:
     return _embedder(folder, encoder, config.context)
 
 
-LOADERS: Final[Mapping[str, Callable[[Folder], Loaded]]] = {
-    **dict.fromkeys(FAMILIES, _of_encoder),
-    **dict.fromkeys(TYPES, of_folder),
-    "whisper": of_whisper,
+LOADERS: Final[Mapping[str, tuple[Kind, Callable[[Folder], Loaded]]]] = {
+    **dict.fromkeys(FAMILIES, ("vectors", _of_encoder)),
+    **dict.fromkeys(TYPES, ("text", of_folder)),
+    "whisper": ("speech", of_whisper),
 }
-"""What reads a model, by the `model_type` of its configuration."""
+"""What reads a model, and the model's kind, by the `model_type` of its configuration."""
 
 
 class GraphEncoder(Module):

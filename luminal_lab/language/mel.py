@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from luminal_lab.core.binding import as_array
-from luminal_lab.errors import ArgumentError, InputError
+from luminal_lab.errors import ArgumentError, InputError, counted
 from luminal_lab.tensor.arguments import told
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def log_mel(samples: object, *, bins: int = 80, seconds: float | None = 30) -> F
         margin = max(0, count - given.shape[-1])
         sound = np.pad(given[..., :count], [(0, 0)] * (given.ndim - 1) + [(0, margin)])
     if count <= WINDOW // 2:
-        raise InputError(f"log_mel: {count} samples are less than a window of {WINDOW}")
+        raise InputError(f"log_mel: {counted(count, 'sample')} are less than a window of {WINDOW}")
     half = WINDOW // 2  # the middle of frame k is sample k · HOP
     sound = np.pad(sound, [(0, 0)] * (given.ndim - 1) + [(half, half)], mode="reflect")
     windows = np.lib.stride_tricks.sliding_window_view(sound, WINDOW, -1)[..., ::HOP, :]

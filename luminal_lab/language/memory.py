@@ -22,7 +22,7 @@ from typing_extensions import override
 from luminal_lab.core.op import ints
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.runtime.program import DeviceProgram
-from luminal_lab.errors import ArgumentError, nearest, whole_number
+from luminal_lab.errors import ArgumentError, counted, nearest, whole_number
 from luminal_lab.importing.detect import FileKind
 from luminal_lab.importing.model_file import model_file
 from luminal_lab.kernels.memory.plan import MemoryPlan
@@ -129,12 +129,12 @@ class ModelMemory:
         >>> list(plan.needs(1024))[1]
         'keys and values of a context of 1,024 tokens, 512 each'
         """
-        said = f"keys and values of a context of {context:,} tokens, {self.token:,} each"
+        said = f"keys and values of a context of {counted(context, 'token')}, {self.token:,} each"
         size = min(CHUNK, self._within(context))
         return {
             "weights": self.weights,
             said: self.keys(context),
-            f"values on the way of {size:,} tokens of a prompt": self.chunk(context),
+            f"values on the way of {counted(size, 'token')} of a prompt": self.chunk(context),
             "values on the way of a step": self.step(context),
         }
 

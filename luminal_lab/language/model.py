@@ -28,7 +28,7 @@ CONTEXT: Final = 4096
 """The tokens that there is room for, unless a model takes fewer or more are asked for."""
 
 
-@told_object("language model")
+@told_object("language model", "lm.generate({}) goes on with a text, and lm.chat(messages) answers")
 class LanguageModel:
     """A model that goes on with texts; `ll.load` returns one.
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from typing_extensions import override
 
-from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
+from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError, counted
 from luminal_lab.reading import read_json, read_plain, shown
 
 MOST_BYTES: Final = 1 << 27
@@ -77,7 +77,8 @@ class Tokenizer:
             if most <= self.added:
                 where = f"beside {source.name}" if isinstance(source, Path) else "of the model"
                 raise InputError(
-                    f"{subject}: a text may have {most} tokens, and {self.added} are at its ends",
+                    f"{subject}: a text may have {counted(most, 'token')}, and {self.added} are at "
+                    "its ends",
                     hint=f"the limit is in the files {where}",
                 )
             cut: dict[str, str] = self._made.truncation or {}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import LabError, RangeError, ShapeError
@@ -18,6 +20,26 @@ def at_user(error: LabError) -> LabError:
     """Return an error with the user's line."""
     error.where = error.where or str(here() or "") or None
     return error
+
+
+def no_tensor(value: object) -> tuple[str, str]:
+    """Return what a value is that stands where a tensor is needed, and how it gets into one.
+
+    >>> import numpy as np
+    >>> no_tensor(np.zeros((2, 3), "int64"))
+    ('an array (2, 3)', 'give cx.tensor((2, 3), "int64").set(values), with cx = ll.Graph()')
+    """
+    dims, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(value, type) or not isinstance(dims, tuple) or dtype is None:
+        name = type(value).__name__
+        kind = f"a{'n' * (name[0].lower() in 'aeiou')} {name}" if value is not None else "None"
+        return kind, "give one, as in cx.tensor(shape).set(values), with cx = ll.Graph()"
+    shown = tuple_text(cast("tuple[int, ...]", dims))
+    is_torch = type(value).__module__.partition(".")[0] == "torch"
+    kind = "PyTorch's tensor" if is_torch else "an array"
+    word = str(dtype).removeprefix("torch.")
+    typed = f', "{word}"' if word in [*DType] and not DType(word).is_float else ""
+    return f"{kind} {shown}", f"give cx.tensor({shown}{typed}).set(values), with cx = ll.Graph()"
 
 
 def sizes(layer: str, **values: int) -> list[int]:

@@ -31,7 +31,7 @@ from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
 from luminal_lab.core.origin import here, is_ours
 from luminal_lab.errors import ArgumentError, DefinitionError, DTypeError, GraphError, LabError
 from luminal_lab.interrupts import is_on_stack
-from luminal_lab.nn.arguments import at_user
+from luminal_lab.nn.arguments import at_user, no_tensor
 from luminal_lab.nn.gguf import is_gguf, load_gguf
 from luminal_lab.nn.gguf_writing import save_gguf
 from luminal_lab.nn.summary import summary
@@ -131,15 +131,12 @@ class Module:
             caller = None  # Ctrl-C has broken it off
         graph = graph_in((args, kwargs)) or (caller and caller.graph)
         if graph is None:
-            kinds = ", ".join(
-                "None" if value is None else type(value).__name__
-                for value in (*args, *kwargs.values())
-            )
+            told = [no_tensor(value) for value in (*args, *kwargs.values())] or [no_tensor(None)]
+            given = ", ".join(kind for kind, _ in told) if args or kwargs else "nothing"
             raise GraphError(
-                f"{kind_of(self)}: needs a tensor, whose graph is written, and "
-                + (f"not ({kinds})" if kinds else "none is given"),
+                f"{kind_of(self)}: needs a tensor of a graph, and is given {given}",
                 where=str(here() or "") or None,
-                hint="make one first, as in cx.tensor(shape).set(data)",
+                hint=told[0][1],
             )
         path = caller.path_of(self) if caller and caller.graph is graph else None
         if not path:  # called by a user, or by a module that does not contain it
@@ -401,6 +398,10 @@ class Module:
         '3, 2'
         """
         return ""
+
+    def _heading(self) -> str:
+        """Return what stands before the parameters in this module's text."""
+        return f"{type(self).__name__}({type(self).options(self)})"
 
     @override
     def __repr__(self) -> str:

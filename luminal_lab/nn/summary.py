@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from luminal_lab.core.op import tuple_text
+from luminal_lab.errors import counted
 
 if TYPE_CHECKING:
     from luminal_lab.nn.module import Module
@@ -25,7 +26,8 @@ def _lines(
     kind = type(module)
     if any(module is parent for parent in outer):
         return [f"{kind.__name__}, which this is a part of"]
-    lines = [f"{kind.__name__}({kind.options(module)})  {_count(module)}".rstrip()]
+    heading = kind._heading(module)  # pyright: ignore[reportPrivateUsage]  # a user's class may have any public name
+    lines = ["  ".join(filter(None, [heading, _count(module)]))]
     for name, parameter in kind.own(module).items():
         first = seen.setdefault(parameter, here := f"{path}{name}")
         more = "" if parameter.trainable else ", not trained"
@@ -56,4 +58,4 @@ def _alike(block: tuple[str, list[str]]) -> tuple[str, list[str]]:
 
 def _count(module: Module) -> str:
     total = sum(math.prod(p.shape) for p in type(module).parameters(module).values())
-    return f"{total:,} parameters" if total else ""
+    return counted(total, "parameter") if total else ""

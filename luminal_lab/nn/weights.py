@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from typing_extensions import override
+from typing_extensions import TypeIs, override
 
 from luminal_lab.core.binding import as_array
-from luminal_lab.core.dtypes import Array
+from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
@@ -32,6 +33,7 @@ Named: TypeAlias = Sequence[tuple[str, Parameter]]
 """Parameters by all of their paths; a shared parameter has several."""
 
 LARGEST_HEADER = 100_000_000
+AGAIN = "fetch it again, or write it with module.save(path)"
 """The most bytes of a header, as in the format."""
 FEW_LAYERS = 32
 """The most layers that are made, whatever weights there are for them."""
@@ -51,6 +53,7 @@ FILE_DTYPES = {
     "BOOL": "bool",
 }
 """The dtypes that we share with safetensors, by their names in its format."""
+HERE = f"there is {', '.join(FILE_DTYPES.values())}"
 
 
 class Loaded(NamedTuple):
@@ -287,7 +290,7 @@ def stored_values(path: str | Path) -> dict[str, Parameter]:
         if kind not in FILE_DTYPES:
             raise InputError(
                 f"load: {path}: {name} is {kind}, a dtype that is not here",
-                hint=f"there is {', '.join(FILE_DTYPES.values())}",
+                hint=HERE,
             )
         provider = _reading(file, name, path.absolute(), before)
         shape = tuple(part.get_shape())
@@ -388,11 +391,50 @@ def _damage(path: Path, error: Exception) -> LabError:
     if isinstance(error, OSError):
         hint = "name a file of safetensors that can be read"
         return InputError(f"load: {path}: {error.strerror or error}", where=where, hint=hint)
+    if (fault := _fault(path)) is None and (wrong := _wrong_value(path)) is not None:
+        return InputError(f"load: {path}: {wrong[0]}", where=where, hint=wrong[1])
     return InputError(
-        f"load: {path} is not a complete safetensors file: {_fault(path) or error}",
+        f"load: {path} is not a complete safetensors file: {fault or error}",
         where=where,
-        hint="fetch it again, or write it with module.save(path)",
+        hint=AGAIN,
     )
+
+
+def _wrong_value(path: Path) -> tuple[str, str] | None:
+    """Return what cannot be of a value that a whole file has, and what to do about it."""
+    with path.open("rb") as file:
+        header = cast(
+            "dict[str, Any]", read_json(file.read(int.from_bytes(file.read(8), "little")))
+        )
+    about: object = header.pop("__metadata__", {})
+    texts = [*cast("dict[str, object]", about).values()] if isinstance(about, dict) else [None]
+    if not all(isinstance(text, str) for text in texts):
+        return f"its __metadata__ is {shown(cast('object', about))}, and not texts by name", AGAIN
+    for name, part in header.items():
+        given = cast("dict[str, object]", part) if isinstance(part, dict) else {}
+        if not _are_sizes(offsets := given.get("data_offsets")) or len(offsets) != 2:
+            told = f"{shown(name)} has the data_offsets {shown(offsets)}"
+            return f"{told}, and no begin and end of its bytes", AGAIN
+    at = 0
+    for name, part in sorted(header.items(), key=lambda entry: entry[1]["data_offsets"]):
+        begin, end = cast("list[int]", part["data_offsets"])
+        kind, shape = part.get("dtype"), part.get("shape")
+        if not _are_sizes(shape):
+            return f"{shown(name)} has the shape {shown(shape)}, and none of sizes", AGAIN
+        if not isinstance(kind, str) or kind not in FILE_DTYPES:
+            return f"{shown(name)} is {shown(kind)}, a dtype that is not here", HERE
+        if end - begin != (size := math.prod(shape) * DType(FILE_DTYPES[kind]).itemsize):
+            held = f"{shown(name)} is {FILE_DTYPES[kind]} {shown(tuple(shape))}"
+            return f"{held} and takes {size:,} bytes; the file has {end - begin:,} for it", AGAIN
+        if begin != at:
+            return f"{shown(name)} begins at byte {begin:,} of the values, and not at {at:,}", AGAIN
+        at = end
+    return None
+
+
+def _are_sizes(value: object) -> TypeIs[list[int]]:
+    given = cast("list[object]", value) if isinstance(value, list) else [None]
+    return all(type(size) is int and size >= 0 for size in given)
 
 
 def _fault(path: Path) -> str | None:

@@ -223,10 +223,11 @@ def told_methods(cls: C, *, on: str = "", of_arguments: bool = True, also: Seque
     return cls
 
 
-def told_object(word: str) -> Callable[[C], C]:
+def told_object(word: str, instead: str = "") -> Callable[[C], C]:
     """Have the public methods of a class, inherited ones too, and its constructor answer so.
 
-    `word` is what a hint calls an object of it.
+    `word` is what a hint calls an object of it, and `instead` what to write instead of calling it,
+    with {} for the arguments.
     """
 
     def decorated(cls: C) -> C:
@@ -238,7 +239,7 @@ def told_object(word: str) -> Callable[[C], C]:
         _tell_constructor(cls)
         _tell_attributes(cls, word)
         if not any("__call__" in vars(base) for base in cls.__mro__):
-            setattr(cls, "__call__", _is_no_function(word))  # noqa: B010  # no method of the class
+            setattr(cls, "__call__", _is_no_function(word, instead))  # noqa: B010  # no method of the class
         return cls
 
     return decorated
@@ -312,14 +313,17 @@ def _tell_attributes(cls: type, word: str = "") -> None:
         setattr(cls, "__getattr__", missing)  # noqa: B010  # no method of the class
 
 
-def _is_no_function(word: str) -> Callable[..., NoReturn]:
+def _is_no_function(word: str, instead: str) -> Callable[..., NoReturn]:
     """Return what answers a call of a value that users write as a method: `times.timeline()`."""
 
-    def call(self: object, *_: object, **__: object) -> NoReturn:
+    def call(self: object, *args: object, **named: object) -> NoReturn:
+        given = [_shown(value) for value in args]
+        given += [f"{name}={_shown(value)}" for name, value in named.items()]
         raise ArgumentError(
             f"{word}: it is no function",
             where=str(here() or "") or None,
-            hint="it is a value: leave out the () behind it",
+            hint=instead.format(", ".join(given) or "…")
+            or "it is a value: leave out the () behind it",
         )
 
     setattr(call, VALUE, True)

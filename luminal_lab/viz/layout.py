@@ -30,11 +30,14 @@ from luminal_lab.viz.sizes import (
     SIDE,
     TITLE_SIZE,
     TOP,
+    label_of,
     label_width,
     room_at,
     size_of_box,
     size_of_item,
     title_of,
+    together,
+    words_width,
 )
 
 Size: TypeAlias = tuple[float, float]
@@ -166,7 +169,7 @@ class Nested:
 
     def __init__(self, payload: Payload, sizes: list[Size], hints: Mapping[Name, float]) -> None:
         self.hints = {id: hints[name] for name, id in _names(payload) if name in hints}
-        self.labels = [label_width(link) for link in payload.links]
+        self.labels = [label_of(link) for link in payload.links]
         self.sizes = sizes.copy()
         self.borders = Borders(
             [thing.box for thing in (*payload.items, *payload.boxes)],
@@ -188,11 +191,9 @@ class Nested:
         )
         ways, wires = self.borders.ways, list[Wire]()
         for piece, links in contents.pieces.items():
-            label = 0.0
-            for link in links:
-                # A link's label stands in the box of its target.
-                if self.labels[link] > label and ways[link][-1] == (box, piece):
-                    label = self.labels[link]
+            # A link's label stands in the box of its target.
+            ends = [link for link in links if ways[link][-1] == (box, piece)]
+            label = words_width(together(self.labels[link] for link in ends))
             is_up = piece in contents.upward
             leaves = self._port(piece, piece.source, "top" if is_up else "bottom")
             stops = self._port(piece, piece.target, "bottom" if is_up else "top")

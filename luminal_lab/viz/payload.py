@@ -11,6 +11,7 @@ from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from luminal_lab.errors import counted
 from luminal_lab.viz.entries import Status
 
 Kind: TypeAlias = Literal[
@@ -157,8 +158,3 @@ class PictureRequest:
     """The names of the kernels that nodes launch."""
     context: bool = True
     """Whether the outside sources of selected nodes are shown, faintly."""
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"

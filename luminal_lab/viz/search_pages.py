@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from luminal_lab.display import Theme
+from luminal_lab.errors import counted
 from luminal_lab.io.recorded_search import RecordedSearch
 from luminal_lab.io.search_facts import CandidateFacts, SearchFacts
 from luminal_lab.io.search_gather import search_facts
@@ -332,15 +333,6 @@ def _rest(count: int, noun: str) -> str:
 
 def _words(text: str) -> str:
     return f'<div style="{WORDS}">{plain(text)}</div>'
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    >>> counted(1, "step"), counted(1200, "step")
-    ('1 step', '1,200 steps')
-    """
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def cut(text: str, most: int = LONGEST) -> str:

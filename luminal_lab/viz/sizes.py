@@ -96,6 +96,11 @@ def words_of(views: Iterable[str]) -> str:
     return shortened(" ".join(dict.fromkeys(views)), 44)
 
 
+def together(labels: Iterable[str]) -> str:
+    """Return the label of links that run in one line, each of which has its own."""
+    return ", ".join(dict.fromkeys(filter(None, labels)))
+
+
 def label_width(link: Link) -> float:
     """Return the width of an edge's label."""
     return words_width(label_of(link))

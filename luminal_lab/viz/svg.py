@@ -29,6 +29,7 @@ from luminal_lab.viz.sizes import (
     marks_of,
     name_of,
     title_of,
+    together,
     type_of,
 )
 from luminal_lab.viz.theme import style_sheet
@@ -237,7 +238,7 @@ def _box_told(box: Box) -> str:
 
 def _edges(payload: Payload, where: PictureLayout) -> Iterator[str]:
     tips: dict[str, dict[str, None]] = {}
-    labels: dict[str, None] = {}
+    labels: dict[tuple[float, float], list[str]] = {}
     lines: dict[tuple[str, str], None] = {}
     for link, steps, at in zip(payload.links, where.courses, where.labels, strict=True):
         if not steps:
@@ -247,12 +248,13 @@ def _edges(payload: Payload, where: PictureLayout) -> Iterator[str]:
         lines[kind, course(steps)] = None
         tips.setdefault(status, {})[_tip(steps)] = None
         if at is not None:
-            labels[written(*at, label_of(link), VIEW_SIZE, "v q h")] = None
+            labels.setdefault(at, []).append(label_of(link))
     for kind, data in lines:
         yield f'<path class="{kind}" d="{data}"/>'
     for status, arrows in tips.items():
         yield f'<path class="{f"a {status}".strip()}" d="{"".join(arrows)}"/>'
-    yield from labels
+    for at, words in labels.items():
+        yield written(*at, together(words), VIEW_SIZE, "v q h")
 
 
 def _tip(steps: tuple[Stroke, ...]) -> str:

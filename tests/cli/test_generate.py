@@ -12,6 +12,7 @@ from luminal_lab.language.model import LanguageModel
 from tests.cli.asking import ask, started
 from tests.language.decoders import published_decoder
 from tests.language.folders import published
+from tests.language.test_transcriber import published_whisper
 from tests.needs import need
 
 need("tokenizers", "safetensors", "cc")
@@ -86,7 +87,22 @@ def test_wrong_words(capsys, folder, words, why):
 
 def test_a_model_that_makes_vectors(capsys, tmp_path):
     status, _, err = ask(capsys, "generate", published(tmp_path), "Hi")
-    assert (status, "makes no texts that go on" in err) == (2, True)
+    assert (status, err) == (
+        2,
+        f"generate: {tmp_path} makes vectors of texts, and goes on with none\n"
+        "hint: in Python, ll.load(…).embed([…]) makes them\n",
+    )
+
+
+def test_a_model_that_writes_down_sounds(capsys, tmp_path):
+    published_whisper(tmp_path)
+    capsys.readouterr()  # transformers says how far it is
+    status, _, err = ask(capsys, "generate", tmp_path, "Hi")
+    assert (status, err) == (
+        2,
+        f"generate: {tmp_path} writes down sounds, and goes on with none\n"
+        f"hint: luminal-lab transcribe {tmp_path} sound.wav writes one down\n",
+    )
 
 
 def test_a_model_that_is_not_there(capsys):

@@ -21,8 +21,9 @@ def test_help_names_every_command(capsys, words):
     status, out, err = ask(capsys, *words)
     assert (status, err) == (0, "")
     assert out.startswith("usage: luminal-lab [-h] [--version] command ...\n")
+    wide = max(map(len, cli.COMMANDS)) + 2
     for name, does in cli.COMMANDS.items():
-        assert f"  {name:10}{does}\n" in out
+        assert f"  {name:{wide}}{does}\n" in out
     assert "exit status: 0 if all went well" in out
 
 

@@ -7,6 +7,8 @@ import pytest
 import luminal_lab as ll
 from tests.cli.asking import ask
 from tests.importing.test_contents import TINY, onnx_file
+from tests.language.decoders import published_decoder
+from tests.language.folders import published
 from tests.language.test_memory import gguf
 from tests.needs import need
 
@@ -47,6 +49,42 @@ def test_weights_of_no_decoder_have_no_context(capsys, tmp_path):
     ll.nn.Linear(2, 3).save(tmp_path / "w.safetensors")
     status, _, err = ask(capsys, "models", "inspect", tmp_path / "w.safetensors", "--context", "8")
     assert (status, "holds no decoder that is known here" in err) == (2, True)
+
+
+def test_weights_whose_tokens_are_missing_are_told(capsys, tmp_path):
+    need("safetensors", "tokenizers")
+    for folder in (published_decoder(tmp_path / "llama"), published(tmp_path / "bert")):
+        assert "tokenizer" not in ask(capsys, "models", "inspect", folder)[1]
+        (folder / "tokenizer.json").unlink()
+        status, out, _ = ask(capsys, "models", "inspect", folder)
+        assert (status, "Part(" in out) == (0, False)
+        assert out.splitlines()[-1] == (
+            f"there is no tokenizer.json in {folder}: without it ll.load and luminal-lab generate "
+            "make no model of these weights"
+        )
+        _, out, _ = ask(capsys, "models", "inspect", folder, "--json")
+        assert json.loads(out)["notes"][0].startswith(f"there is no tokenizer.json in {folder}")
+    status, out, _ = ask(capsys, "models", "inspect", gguf(tmp_path))
+    assert out.splitlines()[-1].startswith("there is no key tokenizer.ggml.model: without tokens")
+
+
+def test_a_program_that_pytorch_unpickles_says_how_it_is_trusted(capsys, tmp_path):
+    torch, path = need("torch"), tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 2), (torch.zeros(3, 4),)), path)
+    status, out, _ = ask(capsys, "models", "inspect", path)
+    assert (status, out.splitlines()[-1]) == (
+        0,
+        "to say what a run takes PyTorch must unpickle it: --trust lets it this time, and "
+        f"luminal-lab trust {path} from now on",
+    )
+    status, out, err = ask(capsys, "open", path)
+    assert (status, out) == (2, "")
+    first, hint = err.splitlines()
+    assert first.startswith(f"{path}: an exported program, which PyTorch unpickles: ")
+    assert hint.startswith(
+        f"hint: if you know who wrote it: luminal-lab open {path} --trust opens it once, and "
+        f"luminal-lab trust {path} signs it for good"
+    )
 
 
 def test_a_decoder_with_a_key_that_is_not_known_is_told(capsys, tmp_path):

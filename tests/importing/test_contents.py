@@ -54,7 +54,7 @@ def test_a_gguf_file_with_its_forms(tmp_path):
         "holds  128 values in 1 tensor, 136 bytes: q8_0\n"
         "       4 values in 1 tensor, 16 bytes: float32\n"
         "Weights(llama)  132 parameters\n"
-        "  a: Part()  132 parameters\n"
+        "  a: 132 parameters\n"
         "    bias (4,) float32\n"
         "    weight (4, 32) q8_0"
     )

@@ -87,7 +87,7 @@ def test_values_have_the_authors_names(net, model):
         assert (value == saved[name].numpy()).all()
     assert model.load_state_dict({n: v.numpy() for n, v in saved.items()}).missing == ()
     assert dict(model.named_values())["head.weight"].shape == (32, 64)
-    assert "0 … 1: 2 × Part(Block)  4,288 parameters each" in repr(model)
+    assert "0 … 1: 2 × Block  4,288 parameters each" in repr(model)
     assert sorted(ll.quantise(model)) == [
         "blocks.0.fc.weight",
         "blocks.1.fc.weight",
@@ -318,6 +318,8 @@ def test_wrong_arguments(torch, net, monkeypatch):
         ((net, ids, {"idz": ("a",)}), {}, "dynamic names the argument 'idz'"),
         ((net, ids, {"ids": "batch"}), {}, "dynamic['ids'] is 'batch'"),
         ((net, ids, {"ids": (None, None, "c")}), {}, "names axis 2, and the tensor has 2"),
+        ((net, ids, {"ids": ("b",)}), {}, "dynamic['ids'] names 1 axis, and the tensor has 2"),
+        ((net, {"ids": ids, "scale": 2.0}, {"scale": ("b",)}), {}, "and the argument is 2.0"),
         ((net, ids), {"trust": 1}, "trust is 1"),
     ]
     for args, kwargs, text in wrong:
@@ -405,3 +407,26 @@ def test_structures_of_arguments(torch):
     a, b = cx.tensor(("k",)), cx.tensor((3,))
     out = model((a, b), {"a": a, "b": b})
     assert [str(t.shape) for t in out] == ["(k,)", "(3,)"]
+    wrong = {
+        "dynamic['pair'] is for 1 tensor, and the argument has 2": {"pair": (("n",),)},
+        "dynamic['more'] names 'c'": {"more": {"c": ("n",)}},
+    }
+    for text, named in wrong.items():
+        with pytest.raises(ll.ArgumentError) as caught:
+            ll.from_torch(Pair(), ((x, y), {"a": x, "b": y}), dynamic=named)
+        assert text in str(caught.value)
+        assert caught.value.hint
+
+
+def test_values_of_pytorch_are_no_argument_of_a_model(torch, model):
+    with pytest.raises(ll.GraphError) as caught:
+        model(torch.zeros(1, 2, dtype=torch.int64))
+    assert caught.value.message == (
+        "net: needs a tensor of a graph, and is given PyTorch's tensor (1, 2)"
+    )
+    assert caught.value.hint == (
+        'give cx.tensor((1, 2), "int64").set(values), with cx = ll.Graph()'
+    )
+    cx = ll.Graph()
+    with pytest.raises(ll.ArgumentError, match=r"ids is PyTorch's tensor \(1, 2\), and not a"):
+        model(torch.zeros(1, 2), mask=cx.tensor((1, 2), "bool"))

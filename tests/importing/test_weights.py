@@ -39,8 +39,8 @@ def test_a_file_is_a_tree_of_parts_in_the_order_of_their_numbers(tmp_path):
     assert str(read_weights(tmp_path / "w")) == (
         "Weights()  24 parameters\n"
         "  norm (2, 3) float32\n"
-        "  h: Part()  18 parameters\n"
-        "    0 … 10: 3 × Part()  6 parameters each\n"
+        "  h: 18 parameters\n"
+        "    0 … 10: 3 × 6 parameters\n"
         "      weight (2, 3) float32"
     )
 
@@ -102,10 +102,10 @@ def test_a_gguf_file_is_shown_with_what_its_bytes_mean(tmp_path):
     write_gguf(path, values, {"general.architecture": "llama"})
     assert str(read_weights(path)) == (
         "Weights(llama)  515 parameters\n"
-        "  blk: Part()  515 parameters\n"
-        "    9: Part()  512 parameters\n"
+        "  blk: 515 parameters\n"
+        "    9: 512 parameters\n"
         "      w (2, 256) q4_k\n"
-        "    10: Part()  3 parameters\n"
+        "    10: 3 parameters\n"
         "      w (3,) float32"
     )
     cx = session_of(path, FileKind.GGUF)

@@ -50,6 +50,15 @@ def says(lm, monkeypatch):
     return say
 
 
+def test_a_call_of_the_model_is_answered_with_the_one_that_was_meant(lm):
+    error = error_of(lambda: lm("Once", max_tokens=3), ArgumentError)
+    assert error.message == "language model: it is no function"
+    assert error.hint == (
+        "lm.generate('Once', max_tokens=3) goes on with a text, and lm.chat(messages) answers"
+    )
+    assert "generate(…) goes on" in error_of(lm, ArgumentError).hint
+
+
 def test_pieces_add_up_to_the_text(lm):
     generation = lm.generate("Tell me", max_tokens=20)
     pieces = list(generation)
@@ -187,7 +196,7 @@ def test_ctrl_c_leaves_a_text_that_goes_on(lm, monkeypatch, at):
     monkeypatch.setattr(lm._ready(), "logits", interrupted)
     with pytest.raises(Interrupted) as caught:
         list(generation)
-    assert caught.value.message == f"generate: stopped by Ctrl-C after {at} tokens"
+    assert caught.value.message == f"generate: stopped by Ctrl-C after {at} token{'s' * (at != 1)}"
     assert len(generation.ids) == at
     assert generation.stopped is None
     assert next(generation).index == at

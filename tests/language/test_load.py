@@ -1,13 +1,18 @@
 """A folder becomes what it is, by its files; and what is missing or not here is named."""
 
 import json
+from typing import Any, assert_type
 
 import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.errors import InputError, ModelError
+from luminal_lab.devices.cuda import driver
+from luminal_lab.errors import ArgumentError, DeviceError, InputError, ModelError
 from luminal_lab.language import load as load_module
+from luminal_lab.language.embedder import Embedder
+from luminal_lab.language.model import LanguageModel
+from luminal_lab.language.transcriber import Transcriber
 from luminal_lab.nn.models import decoder_weights
 from tests.expect import error_of
 from tests.language.decoders import published_decoder
@@ -32,6 +37,45 @@ def graph(path, result: str = "last_hidden_state", more: str = "") -> None:
       => (float[batch, seq, 2] {result})
     <float[{len(WORDS)}, 2] table = {{{values}}}> {{ {result} = Gather(table, input_ids) }}"""
     path.write_bytes(parser.parse_model(text).SerializeToString())
+
+
+def test_a_kind_is_checked_and_typed(tmp_path):
+    llama, bert = published_decoder(tmp_path / "llama"), published(tmp_path / "bert")
+    lm = assert_type(ll.load(llama, kind="text"), LanguageModel)
+    assert isinstance(lm, LanguageModel)
+    embedder = assert_type(ll.load(bert, kind="vectors"), Embedder)
+    assert isinstance(embedder, Embedder)
+    error = error_of(lambda: assert_type(ll.load(llama, kind="speech"), Transcriber), ModelError)
+    assert error.message == (
+        f"load: {llama} goes on with texts, and kind='speech' writes down sounds"
+    )
+    assert error.hint == "give kind='text', or leave it out"
+    wrong: Any = "embedder"
+    error = error_of(lambda: ll.load(bert, kind=wrong), ArgumentError)
+    assert error.message == "load: kind is 'embedder'"
+    assert error.hint == "give one of 'text', 'vectors', 'speech', or leave it out"
+    assert_type(ll.load(bert), Any)
+
+
+@pytest.mark.parametrize("device", ["cuda", ll.CUDACompiler(arch="sm_90"), [ll.CUDACompiler()]])
+def test_a_device_that_is_not_here_is_told_before_anything_is_read(device, monkeypatch):
+    monkeypatch.setattr(driver, "gpu_count", lambda: 0)
+    error = error_of(lambda: ll.load("gone", device=device), DeviceError)
+    assert error.message == "load: cuda: there is no NVIDIA GPU on this machine"
+    assert error.hint.endswith("; without device= the CPU computes")
+
+
+def test_what_is_no_device_is_told(tmp_path):
+    folder = published(tmp_path)
+    for device in ("cpu", "cuda{emulate = true}", ll.MetalCompiler(emulate=True)):
+        ll.load(folder, device=device)
+    for device, why in {
+        "gpu": "'gpu': pipeline, column 1: there is no pass 'gpu'",
+        3: "3: 3 is not a pass",
+    }.items():
+        error = error_of(lambda device=device: ll.load(folder, device=device), ArgumentError)
+        assert error.message == f"load: device is {why}"
+        assert error.hint.startswith("give a compiler: ll.CPUCompiler()")
 
 
 def test_a_folder_may_be_named_by_a_file_of_it(tmp_path):

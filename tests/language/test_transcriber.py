@@ -1,6 +1,7 @@
 """Tokens of sounds: those that transformers writes, and what is no sound or prompt is told."""
 
 import itertools
+import wave
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,115 @@ def test_a_folder_writes_what_transformers_does(tmp_path, dtype):
         assert transcriber.tokens(sound) == text
         assert transcriber.text(sound).split() == [f"w{id}" for id in text if id not in (3, 11)]
         assert transcriber.text(sound, prompt="w3 w11") == transcriber.text(sound)
+
+
+MANY: dict[str, Any] = {
+    **WRITTEN,
+    "is_multilingual": True,
+    "lang_to_id": {"<|en|>": 20, "<|de|>": 21, "<|fr|>": 22, "<|yue|>": 23},
+    "task_to_id": {"transcribe": 30, "translate": 31},
+}
+
+
+@pytest.mark.needs("torch", "transformers", "tokenizers", "safetensors")
+def test_the_language_is_the_one_that_transformers_hears(tmp_path):
+    theirs = published_whisper(tmp_path)
+    write(tmp_path / "generation_config.json", MANY)
+    torch, transformers = need("torch"), need("transformers")
+    transcriber = ll.load(tmp_path, kind="speech")
+    assert repr(transcriber) == "<Transcriber: sounds of 1 s, 4 languages>"
+    given = transformers.GenerationConfig(**MANY)
+    bars = {key: MANY[key] for key in ("eos_token_id", "suppress_tokens", "begin_suppress_tokens")}
+    heard: set[str] = set()
+    for seed in range(8):
+        sound = np.random.default_rng(seed).uniform(-1, 1, 4_000 * (seed + 1)).astype("float32")
+        features = log_mel(sound, seconds=1)
+        theirs_features = torch.tensor(features[None])
+        wanted = theirs.detect_language(theirs_features, generation_config=given)[0].item()
+        code = transcriber.detect(sound)
+        heard.add(code)
+        assert MANY["lang_to_id"][f"<|{code}|>"] == wanted
+        for task, id in MANY["task_to_id"].items():
+            text = transformers.GenerationMixin.generate(
+                theirs,
+                theirs_features,
+                decoder_input_ids=torch.tensor([[3, wanted, id, 11]]),
+                generation_config=transformers.GenerationConfig(
+                    max_length=12, do_sample=False, pad_token_id=0, decoder_start_token_id=3, **bars
+                ),
+            )[0, 4:].tolist()
+            words = [f"w{id}" for id in text if id not in (2, 3, 11)]
+            assert transcriber.text(sound, task=task, most=8).split() == words
+            assert transcriber.text(sound, task=task, language=code, most=8).split() == words
+    assert len(heard) > 1
+
+
+@pytest.mark.needs("torch", "transformers", "tokenizers", "safetensors")
+def test_a_language_or_a_task_that_is_not_known(tmp_path):
+    published_whisper(tmp_path)
+    write(tmp_path / "generation_config.json", {**MANY, "language": "german", "task": "translate"})
+    transcriber, silence = ll.load(tmp_path, kind="speech"), np.zeros(16_000, "float32")
+    assert transcriber.task == "translate"
+    known = "there is 'de', 'en', 'fr', 'yue'"
+    for call, message, hint in (
+        (lambda: transcriber.text(silence), "the language is 'german'", known),
+        (
+            lambda: transcriber.text(silence, language="dee"),
+            "the language is 'dee'",
+            "did you mean",
+        ),
+        (
+            lambda: transcriber.text(silence, language="de", task="summarise"),
+            "the task is 'summarise'",
+            "there is 'transcribe', 'translate'",
+        ),
+        (
+            lambda: transcriber.text(silence, language="de", prompt="w3"),
+            "a prompt is given, and a language or a task",
+            "the prompt says both",
+        ),
+    ):
+        error = error_of(call, ArgumentError)
+        assert error.message == f"transcriber: {message}"
+        assert error.hint.startswith(hint)
+    write(tmp_path / "generation_config.json", WRITTEN)
+    plain = ll.load(tmp_path, kind="speech")
+    for call in (lambda: plain.detect(silence), lambda: plain.text(silence, language="en")):
+        message = error_of(call, ArgumentError).message
+        assert message.startswith("transcriber: the model knows one language alone, so ")
+    write(tmp_path / "generation_config.json", {**MANY, "lang_to_id": {"<|en|>": 50}})
+    message = error_of(lambda: ll.load(tmp_path), ModelError).message
+    assert message.endswith(
+        "lang_to_id: the key <|en|> is 50, and must be a whole number from 0 to 49"
+    )
+
+
+@pytest.mark.needs("torch", "transformers", "tokenizers", "safetensors")
+def test_features_may_be_told_by_the_file_of_the_processor(tmp_path):
+    published_whisper(tmp_path)
+    (tmp_path / FILES[0]).unlink()
+    whole = tmp_path / "processor_config.json"
+    write(whole, {"processor_class": "WhisperProcessor", "feature_extractor": HEARD})
+    assert ll.load(tmp_path, kind="speech").seconds == 1
+    write(
+        whole, {"processor_class": "WhisperProcessor", "feature_extractor": {**HEARD, "n_fft": 8}}
+    )
+    assert error_of(lambda: ll.load(tmp_path), ModelError).message == (
+        f"load: {tmp_path}: processor_config.json: feature_extractor: the key n_fft is 8, and only "
+        "400 is known here"
+    )
+    write(whole, {"processor_class": "WhisperProcessor"})
+    message = error_of(lambda: ll.load(tmp_path), InputError).message
+    assert message == f"load: there is no preprocessor_config.json in {tmp_path}"
+
+
+def test_a_sound_may_be_a_file(tiny, tmp_path):
+    sound = np.sin(np.arange(16_000) / 9)
+    whole = np.round(sound * 32_767).astype("<i2")
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(whole.tobytes())
+    assert tiny.tokens(tmp_path / "sound.wav") == tiny.tokens(whole / 32_768)
 
 
 @pytest.mark.needs("torch", "transformers", "tokenizers", "safetensors")

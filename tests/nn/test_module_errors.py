@@ -25,8 +25,8 @@ def test_errors_of_calls():
     cx = Graph()
     x = cx.tensor((2, 4), name="x")
     error = error_of(lambda: nn.Linear(4, 4)(np.ones((2, 4))), GraphError)
-    assert error.message == "linear: needs a tensor, whose graph is written, and not (ndarray)"
-    assert error.hint == "make one first, as in cx.tensor(shape).set(data)"
+    assert error.message == "linear: needs a tensor of a graph, and is given an array (2, 4)"
+    assert error.hint == "give cx.tensor((2, 4)).set(values), with cx = ll.Graph()"
     assert "nn.Linear(4, 4)(np.ones((2, 4)))" in error.where
 
     class Empty(nn.Module):

@@ -2,6 +2,7 @@
 
 import builtins
 import copy
+import json
 import os
 import pickle
 import struct
@@ -264,6 +265,58 @@ def test_damaged_files(folder, damage):
     assert error.hint == "fetch it again, or write it with module.save(path)"
     assert "model.load(path)" in error.where
     assert not model.weight.value.any()
+
+
+def of_one(**part: object) -> bytes:
+    """Return a file with 16 bytes of values, all of which should be those of `w`."""
+    entry = {"dtype": "F32", "shape": [4], "data_offsets": [0, 16], **part}
+    about = entry.pop("about", {})
+    header = json.dumps({"__metadata__": about, "w": entry}).encode()
+    return struct.pack("<Q", len(header)) + header + bytes(16)
+
+
+KNOWN = (
+    "there is float64, float32, float16, bfloat16, int64, int32, int16, int8, uint64, uint32, "
+    "uint16, uint8, bool"
+)
+AGAIN = "fetch it again, or write it with module.save(path)"
+WRONG = {
+    "too large": (
+        {"shape": [1 << 40, 1 << 30]},
+        "'w' is float32 (1099511627776, 1073741824) and takes 4,722,366,482,869,645,213,696 "
+        "bytes; the file has 16 for it",
+    ),
+    "too small": (
+        {"shape": [3]},
+        "'w' is float32 (3,) and takes 12 bytes; the file has 16 for it",
+    ),
+    "a negative size": ({"shape": [-4]}, "'w' has the shape [-4], and none of sizes"),
+    "a text of sizes": ({"shape": "4"}, "'w' has the shape '4', and none of sizes"),
+    "no sizes": ({"shape": None}, "'w' has the shape None, and none of sizes"),
+    "another dtype": ({"dtype": "X9"}, "'w' is 'X9', a dtype that is not here"),
+    "half bytes": ({"dtype": "F4"}, "'w' is 'F4', a dtype that is not here"),
+    "a number of a dtype": ({"dtype": 7}, "'w' is 7, a dtype that is not here"),
+    "a list of dtypes": ({"dtype": ["F32"]}, "'w' is ['F32'], a dtype that is not here"),
+    "a hole": (
+        {"shape": [2], "data_offsets": [8, 16]},
+        "'w' begins at byte 8 of the values, and not at 0",
+    ),
+    "three offsets": (
+        {"data_offsets": [0, 16, 20]},
+        "'w' has the data_offsets [0, 16, 20], and no begin and end of its bytes",
+    ),
+    "metadata": ({"about": {"a": 3}}, "its __metadata__ is {'a': …}, and not texts by name"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_value_that_cannot_be_is_named(folder, case):
+    part, reason = WRONG[case]
+    path = folder / "w.safetensors"
+    path.write_bytes(of_one(**part))
+    error = error_of(lambda: nn.Linear(2, 2).load(path), InputError)
+    assert error.message == f"load: {path}: {reason}"
+    assert error.hint == (KNOWN if "dtype" in part else AGAIN)
 
 
 def test_files_and_folders_that_are_not_there(folder):

@@ -36,6 +36,27 @@ def test_pictures_are_as_recorded(name, graph, how, golden):
     golden(svg.replace("><", ">\n<") + "\n", f"golden/{name}.svg")
 
 
+BOTH = """\
+graph main(%x: f32[4]) -> (%z) {
+  %both = call{body = both} %x : (f32[4], f32[4])
+  %a = pick{index = 0} %both : f32[4]
+  %b = pick{index = 1} %both : f32[4]
+  %z = mul %a, %b : f32[4]
+}
+
+graph both(%a: f32[4]) -> (%b, %a) {
+  %b = sin %a : f32[4]
+}
+"""
+
+
+def test_labels_of_links_in_one_line_stand_beside_each_other():
+    svg = graph_picture(ll.parse(BOTH)).svg
+    found = re.findall(r'<text x="([^"]*)" y="([^"]*)"[^>]*class="v q h"[^>]*>([^<]*)<', svg)
+    assert len({(x, y) for x, y, _ in found}) == len(found)
+    assert [word for *_, label in found for word in label.split(", ")] == ["result 0", "result 1"]
+
+
 def test_equal_graphs_have_equal_bytes():
     assert gpt2(2).display(depth=9).svg == gpt2(2).display(depth=9).svg
     assert graph_picture(SOFTMAX).svg == graph_picture(ll.parse(str(SOFTMAX))).svg

@@ -19,7 +19,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.cuda.driver import present
+from luminal_lab.devices.cuda.driver import present, unless_present
 from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.devices.gpu.engine import Engine, FindEngine
@@ -87,3 +87,8 @@ class CUDACompiler(GPUCompiler):
             return CuPyEngine(source, arch, kernels, tf32=self.tf32, cublas=self.cublas)
 
         return gpu, find
+
+    @override
+    def unless_here(self) -> None:
+        if not self.emulate:
+            unless_present()

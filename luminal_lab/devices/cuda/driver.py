@@ -59,6 +59,12 @@ def gpu_count() -> int:
         ) from error
 
 
+def unless_present() -> None:
+    """Raise a DeviceError if there is no GPU to run on."""
+    if not gpu_count():
+        raise device_error("cuda: there is no NVIDIA GPU on this machine", hint=STILL)
+
+
 def version_text(number: int) -> str:
     """Return a version as people write it.
 

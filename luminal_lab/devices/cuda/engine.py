@@ -65,8 +65,7 @@ class CuPyEngine(Engine):
         self, source: str, arch: str, kernels: Kernels, *, tf32: bool, cublas: bool
     ) -> None:
         admit(source)
-        if not driver.gpu_count():
-            raise device_error("cuda: there is no NVIDIA GPU on this machine", hint=driver.STILL)
+        driver.unless_present()
         self.cupy = driver.import_cupy()
         cuda = self.cupy.cuda
         self.runtime = cuda.runtime

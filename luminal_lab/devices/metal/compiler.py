@@ -20,7 +20,7 @@ from luminal_lab.core.ops import HostCall, Input
 from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.devices.gpu.engine import FindEngine
-from luminal_lab.devices.metal.engine import MetalEngine
+from luminal_lab.devices.metal.engine import MetalEngine, metal_device
 from luminal_lab.errors import ArgumentError, DeviceError, expect
 from luminal_lab.kernels.definition.programs import ProgramsLike
 from luminal_lab.kernels.gpu import GPU, apple
@@ -71,6 +71,11 @@ class MetalCompiler(GPUCompiler):
     def target(self, ir: IR) -> tuple[GPU, FindEngine]:
         _check_dtypes(ir)
         return apple(), MetalEngine
+
+    @override
+    def unless_here(self) -> None:
+        if not self.emulate:
+            metal_device()
 
 
 def _check_dtypes(ir: IR) -> None:

@@ -41,6 +41,15 @@ def import_metal() -> Any:  # noqa: ANN401  # PyObjC has no types
         raise device_error(fault, hint=f'pip install "luminal-lab[metal]"; {STILL}') from error
 
 
+def metal_device() -> tuple[Any, Any]:
+    """Return PyObjC's Metal and the GPU of this Mac, or raise a DeviceError."""
+    metal = import_metal()
+    device = metal.MTLCreateSystemDefaultDevice()
+    if device is None:
+        raise device_error("metal: this Mac has no GPU that Metal can use", hint=STILL)
+    return metal, device
+
+
 class MetalBlock(MemoryBlock):
     """Whole pages that Metal also sees."""
 
@@ -64,10 +73,7 @@ class MetalEngine(Engine):
 
     def __init__(self, source: str, kernels: Kernels) -> None:
         admit(source)
-        self.metal = import_metal()
-        self.device = self.metal.MTLCreateSystemDefaultDevice()
-        if self.device is None:
-            raise device_error("metal: this Mac has no GPU that Metal can use", hint=STILL)
+        self.metal, self.device = metal_device()
         self.name = str(self.device.name())
         options = self.metal.MTLCompileOptions.alloc().init()
         # NaNs stay NaNs, and operations are not reordered.

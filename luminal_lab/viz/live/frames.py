@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from luminal_lab.errors import counted
 from luminal_lab.viz.borders import Borders, Inside, LinkPiece, Path, Port
 from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status
 from luminal_lab.viz.folded import status_between, used_in, views_between
@@ -20,7 +21,7 @@ from luminal_lab.viz.live.layouts import Contents, Hints, Layouts
 from luminal_lab.viz.live.rows import Rows
 from luminal_lab.viz.live.trees import path_of_group, tree_of
 from luminal_lab.viz.opening import Contents as BoxContents, first_open
-from luminal_lab.viz.payload import Box, Item, Kind, Mark, counted
+from luminal_lab.viz.payload import Box, Item, Kind, Mark
 from luminal_lab.viz.scopes import Scope, name_of_group
 from luminal_lab.viz.sizes import room_at, size_of_box, size_of_item, words_of, words_width
 
