@@ -268,11 +268,14 @@ class Edit(NodeLookup):
             user._replace(sources=tuple(new.id if id == old.id else id for id in user.sources))
             for user in users
         )
-        _, outputs, carries, _ = self.signature
-        signature = self.signature._replace(
-            outputs=tuple(new.id if id == old.id else id for id in outputs),
-            carries=tuple((new.id if id == old.id else id, into) for id, into in carries),
-        )
+        signature = self.signature
+        if old.id in signature.outputs:  # others keep theirs: the log holds it for each change
+            signature = signature._replace(
+                outputs=tuple(new.id if id == old.id else id for id in signature.outputs),
+                carries=tuple(
+                    (new.id, into) if id == old.id else (id, into) for id, into in signature.carries
+                ),
+            )
         is_free = len(users) == len(self.users(old)) and not isinstance(old.op, Input)
         if renames and is_free and old.meta.name is not None and new.meta.name is None:
             bare = old._replace(meta=old.meta._replace(name=None))
