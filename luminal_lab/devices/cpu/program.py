@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from typing_extensions import override
 
@@ -21,10 +21,6 @@ from luminal_lab.devices.cpu.assembly import cpu_maker
 from luminal_lab.devices.cpu.libraries import KernelLibrary, Libraries, libraries_of
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun
-from luminal_lab.devices.cpu.trial import SECONDS
-from luminal_lab.devices.cpu.trial_build import Builds, builds
-from luminal_lab.devices.cpu.trials import CPUTrial
-from luminal_lab.devices.cpu.user_check import check_source
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
@@ -40,6 +36,9 @@ from luminal_lab.kernels.render.c.program import (
     tried_source,
 )
 from luminal_lab.machines.here import usable_cores
+
+if TYPE_CHECKING:
+    from luminal_lab.devices.cpu.trial_build import Builds
 
 
 class CPUSource(DeviceProgram[CPUPlan]):
@@ -154,10 +153,10 @@ class CPUProgram(CPUSource):
         # Done now, so that compile reports what cannot be compiled.
         chosen = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
+            from luminal_lab.devices.cpu.user_check import check_source  # noqa: PLC0415  # loaded when used
+
             check_source(op, chosen)  # errors in a user's lines are reported for those lines
         self.compiler = chosen
-        self.patience = SECONDS
-        """The seconds that a trial may take, in addition to those for its operations."""
         kernels = [*self.list.kernels.values()]
         self.libraries = libraries_of(kernels, chosen, self.behind)
         """What has its kernels and its threads."""
@@ -190,6 +189,8 @@ class CPUProgram(CPUSource):
     @cached_property
     def builds(self) -> Builds | None:
         """What its trials are built from; None if there can be no child process."""
+        from luminal_lab.devices.cpu.trial_build import builds  # noqa: PLC0415  # loaded when used
+
         return builds(self.compiler)
 
     def tried(
@@ -199,6 +200,8 @@ class CPUProgram(CPUSource):
 
         If there can be no child process, they come from a run in this one.
         """
+        from luminal_lab.devices.cpu.trials import CPUTrial  # noqa: PLC0415  # loaded when used
+
         build = self.builds
         if build is None:
             return [self.run(environment, wanted, known)]
