@@ -371,7 +371,9 @@ def __getattr__(name: str) -> object:
     if name in ("fft", "linalg"):
         return import_module(f"luminal_lab.tensor.{name}")
     if name in LATE:
-        late = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
+        from luminal_lab.passes.collector import uncollected  # noqa: PLC0415  # loaded when used
+
+        late = getattr(uncollected(import_module)(f"luminal_lab.{LATE[name]}"), name)
         value = globals()[name] = told_public(late, "ll.")
         return value
     if name[:1] == "_":  # nobody has it from here, and pytest asks each module for some

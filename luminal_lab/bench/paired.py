@@ -160,8 +160,9 @@ class _Side(NamedTuple):
     home: Path
 
     def libraries(self) -> set[Path]:
-        """Return the libraries that it has compiled."""
-        return set(self.home.rglob("lib-*/library.*"))
+        """Return the libraries that it has compiled, one path for each."""
+        paths = sorted(self.home.rglob("lib-*/library.*"))
+        return {*{path.stat().st_ino: path for path in paths}.values()}
 
 
 class _Both:

@@ -364,5 +364,39 @@ def _compiling(quick: bool) -> Iterator[Workload]:
             is_model=True,
             tolerance=1e-3,
             is_alone=True,
-            goals={"ms": 500.0 if cached else 10_000.0},
+            goals={"ms": 400.0 if cached else 1_500.0},
+        )
+    small = {"size": 64, "cached": 0}
+    net = {"channels": 8, "side": 8, "blocks": 2} if quick else {}
+    net = net or {"channels": 64, "side": 28, "blocks": 24}
+    rows = (
+        ("import", "importing", "import luminal_lab, after NumPy", {"cached": 1}, 60.0),
+        ("compile-ten-cold", "compile_ten", "a graph of ten ops, nothing cached", small, 250.0),
+        ("compile-known", "compile_known", "a new graph of kernels that are known", small, 50.0),
+        (
+            "compile-gpt2-train-cached",
+            "compile_training",
+            f"a training step of GPT-2 of {gpt2['layers']} layers, from the cache on disk",
+            {**gpt2, "cached": 1},
+            1000.0,
+        ),
+        (
+            "compile-convnet-cold",
+            "compile_convnet",
+            f"{3 * net['blocks']} convolutions of different sizes, nothing cached",
+            {**net, "cached": 0},
+            3000.0,
+        ),
+    )
+    for name, kind, about, sizes, most in rows:
+        yield Workload(
+            name,
+            kind,
+            about if name == "import" else f"{about}, written and compiled",
+            sizes,
+            normal(lambda s: {"x": (1, 1)}),
+            Cost(0, 0, 0),
+            is_alone=True,
+            has_peers=False,
+            goals={"ms": most},
         )

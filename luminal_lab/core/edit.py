@@ -268,11 +268,11 @@ class Edit(NodeLookup):
             user._replace(sources=tuple(new.id if id == old.id else id for id in user.sources))
             for user in users
         )
-        _, outputs, carries, _ = self.signature
-        signature = self.signature._replace(
-            outputs=tuple(new.id if id == old.id else id for id in outputs),
-            carries=tuple((new.id if id == old.id else id, into) for id, into in carries),
-        )
+        signature, now = self.signature, {old.id: new.id}
+        if old.id in signature.outputs:  # otherwise all entries of the log share the lists
+            outputs = tuple(now.get(id, id) for id in signature.outputs)
+            carries = tuple((now.get(id, id), into) for id, into in signature.carries)
+            signature = signature._replace(outputs=outputs, carries=carries)
         is_free = len(users) == len(self.users(old)) and not isinstance(old.op, Input)
         if renames and is_free and old.meta.name is not None and new.meta.name is None:
             bare = old._replace(meta=old.meta._replace(name=None))

@@ -16,6 +16,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node, NodeLookup, Table
 from luminal_lab.core.op import Elementwise, TensorType
 from luminal_lab.core.ops import Input, Where
+from luminal_lab.core.origin import is_ours
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import DefinitionError, LabError, nearest
 from luminal_lab.passes.base import NAME
@@ -101,7 +102,9 @@ class Rule:
         for field, value in zip(self.__dataclass_fields__, values, strict=True):
             object.__setattr__(self, field, value)
         self._check_variables()
-        _check_types(self)
+        # Tests check the package's own rules, so that a first compile need not wait for it.
+        if not is_ours(sys._getframe(2).f_code.co_filename):  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
+            check_types(self)
 
     def _check_variables(self) -> None:
         bound = names_in(self.pattern)
@@ -270,7 +273,7 @@ SAMPLES = [
 ]
 
 
-def _check_types(rule: Rule) -> None:
+def check_types(rule: Rule) -> None:
     """Raise if the sides of a rule differ in type on any sample that its pattern accepts."""
     if not isinstance(rule.replacement, Pattern):
         return  # calculated replacements are checked when used

@@ -20,6 +20,7 @@ matmul-256 matmul-512 matmul-1024 matmul-2048 matmul-128x768x3072 mlp linear-gel
 attention attention-causal conv gpt2 llama-decode llama-decode-q8 train-cnn train-gpt decode-cache
 call-step call-execute call-function
 compile-cold compile-cached
+import compile-ten-cold compile-known compile-gpt2-train-cached compile-convnet-cold
 """.split()  # noqa: SIM905  # a list of names reads better so
 
 

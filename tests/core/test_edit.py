@@ -388,3 +388,17 @@ def test_a_name_goes_with_its_value_where_that_is_asked():
     edit.replace("z", half, renames=True)  # half still reads it
     assert edit["z"].id == ir["z"].id
     assert other.meta.name is None
+
+
+def test_a_change_of_no_output_keeps_the_signature():
+    cx = Graph()
+    x = cx.tensor((2,), name="x")
+    y = (x * 1 + 0).named("y").retrieve()
+    cx.carry(y, x)
+    edit = Edit(cx.ir)
+    before = edit.signature
+    edit.replace(edit.sources("y")[0], "x")
+    assert edit.signature is before
+    edit.replace("y", "x")
+    assert edit.ir().output_ids == (x.id,)
+    assert edit.ir().carries == ((x.id, x.id),)

@@ -27,7 +27,7 @@ from luminal_lab.passes.pattern import (
 )
 from luminal_lab.passes.pipeline import known_passes
 from luminal_lab.passes.proof import counterexample, examine
-from luminal_lab.passes.rule import FACTS, Rule, RuleSet, rule
+from luminal_lab.passes.rule import FACTS, Rule, RuleSet, check_types, rule
 from tests.expect import error_of
 from tests.passes import running  # imports all passes
 
@@ -59,6 +59,14 @@ def test_every_rule_survives_all_that_is_tried(one):
     assert wrong is None, str(wrong)
     # Of each dtype twice: on what is easy to read, and on all there is.
     assert tried >= (2 if one.name in FOR_BOOLS else 2 * 4), f"it matched {tried} graphs"
+
+
+def test_both_sides_of_our_rules_have_one_type():
+    """Our own rules are not checked when they are made, as everybody else's are."""
+    assert running
+    for cls in known_passes().values():
+        for one in getattr(cls, "rule_set", ()):
+            check_types(one)
 
 
 WRONG = {

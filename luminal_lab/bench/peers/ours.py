@@ -15,6 +15,7 @@ from typing_extensions import override
 
 import luminal_lab as ll
 from luminal_lab import nn
+from luminal_lab.bench import compiles
 from luminal_lab.bench.peers.peer import Peer, ReadyWorkload, memory
 from luminal_lab.bench.rows import MODELLED, READING
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
@@ -189,6 +190,44 @@ class Ours(Peer):
             return ready.read(ready.run())
 
         return ReadyWorkload(run, lambda result: result)
+
+    def compile_ten(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self._compiling(lambda: compiles.ten_ops(sizes))
+
+    def compile_known(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        *before, last = compiles.known_ops(sizes)
+        for cx in before:
+            compiles.compiled(cx, self.threads)
+        return self._compiling(lambda: last)
+
+    def compile_training(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self._compiling(lambda: compiles.gpt2_training(sizes))
+
+    def compile_convnet(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self._compiling(lambda: compiles.convolutions(sizes))
+
+    def _compiling(self, written: Callable[[], ll.Graph]) -> ReadyWorkload:
+        """Return a workload that writes a graph and compiles it."""
+        made: list[ll.Graph] = []
+
+        def run() -> None:
+            made[:] = [compiles.compiled(written(), self.threads)]
+
+        return ReadyWorkload(
+            run, lambda _: [], lambda: {"kernels": len(made[0].kernels), **compiles.references()}
+        )
+
+    def importing(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        compiles.import_seconds("luminal_lab")  # the first time it is compiled
+        outside = [0.0]
+
+        def run() -> None:
+            # NumPy is there before, and Python has begun.
+            start = perf_counter()
+            seconds = compiles.import_seconds("luminal_lab", after="numpy, ml_dtypes")
+            outside[0] = perf_counter() - start - seconds
+
+        return ReadyWorkload(run, lambda _: [], compiles.references, lambda: outside[0])
 
     def llama(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self._decode(sizes, d, sizes["capacity"] - 1)

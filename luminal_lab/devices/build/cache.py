@@ -2,8 +2,9 @@
 
     ~/.cache/luminal_lab/libraries/     readable and writable by its owner alone
         lib-<key>/                      an entry, which appears and goes as a whole
-            library.so source.c                    what it was made from, for reading entry.json
-            the digest of both, the compiler, the date; its time of
+            library.so                  may have what other entries are for, and be their file, too
+            source.c                    what the entry is for, to be read
+            entry.json                  the digest of both, the compiler, the date; its time of
                                         change is when the entry was last used
         .draft-<random>/                an entry that is being written, or removed
 
@@ -186,11 +187,18 @@ class Cache:
         remove(library.parent)
 
     def store(
-        self, key: str, source: bytes, library: bytes, made_by: str, check: Check | None = None
+        self,
+        key: str,
+        source: bytes,
+        library: bytes,
+        made_by: str,
+        check: Check | None = None,
+        same: Path | None = None,
     ) -> Path:
         """Keep a library and return its path; an existing sound one stays.
 
-        A library is not kept if `check`, which is given its path, raises an error.
+        A library is not kept if `check`, which is given its path, raises an error. If another entry
+        has the same library, `same` is its path, and the disk holds it once.
         """
         reasons: list[str] = []
         full: list[Path] = []
@@ -198,7 +206,7 @@ class Cache:
             reason = _unfit(folder)
             if reason is None:
                 try:
-                    path = _put(folder, key, source, library, made_by, check)
+                    path = _put(folder, key, source, library, made_by, check, same)
                 except OSError as error:
                     reason = error.strerror or str(error)
                     full += [folder] * is_full(error)
@@ -338,13 +346,20 @@ def _digest_of(files: Mapping[str, bytes]) -> str:
 
 
 def _put(
-    folder: Path, key: str, source: bytes, library: bytes, made_by: str, check: Check | None
+    folder: Path,
+    key: str,
+    source: bytes,
+    library: bytes,
+    made_by: str,
+    check: Check | None,
+    same: Path | None,
 ) -> Path:
     """Write an entry and return its path; it only gets its name once it is complete."""
     files = {LIBRARY: library, SOURCE: source}
     created = datetime.now(UTC).isoformat(timespec="seconds")
     facts = {"digest": _digest(files), "made_by": made_by, "created": created}
-    return _placed(folder / f"lib-{key}", files, facts, lambda path: _fault(path, source), check)
+    path = folder / f"lib-{key}"
+    return _placed(path, files, facts, lambda path: _fault(path, source), check, same)
 
 
 def _placed(
@@ -353,15 +368,18 @@ def _placed(
     facts: Mapping[str, object],
     fault_of: Callable[[Path], str | None],
     check: Check | None = None,
+    same: Path | None = None,
 ) -> Path:
-    """Write an entry of some files, and return its path; an existing sound one stays."""
+    """Write an entry of some files, and return its path; an existing sound one stays.
+
+    The library may be the `same` file as another entry's.
+    """
     noted = json.dumps({"key": _key(path), **facts}, indent=1)
     with _draft(path.parent) as draft:
         entry = draft / "made"
         entry.mkdir(mode=0o700)
         for name, data in {**files, FACTS: noted.encode()}.items():
-            (entry / name).touch(mode=0o600)
-            (entry / name).write_bytes(data)
+            _write(entry / name, data, same if name == LIBRARY else None)
         if check is not None:
             check(entry / LIBRARY)
         tries = 0
@@ -384,6 +402,16 @@ def _placed(
                 fault = fault_of(aside)
                 if fault:  # it has not just been replaced
                     warn(f"cache: {path} was damaged and is made again: {fault}")
+
+
+def _write(path: Path, data: bytes, same: Path | None) -> None:
+    """Write a file, or give another name to one with the same bytes."""
+    if same is not None:
+        with suppress(OSError):  # not every disk has files with several names
+            os.link(same, path)
+            return
+    path.touch(mode=0o600)
+    path.write_bytes(data)
 
 
 @contextmanager
@@ -463,12 +491,16 @@ def entry_paths(folder: Path) -> list[Path]:
 
 
 def use_of(path: Path) -> tuple[float, int]:
-    """Return when an entry was last used, and how many bytes it takes."""
+    """Return when an entry was last used, and how many bytes it takes.
+
+    Of a file that several entries have, it takes a share.
+    """
     try:
         facts = path / FACTS
         used = (facts if facts.exists() and not path.is_symlink() else path).lstat().st_mtime
         inside = path.iterdir() if path.is_dir() and not path.is_symlink() else [path]
-        return used, sum(file.lstat().st_size for file in inside)
+        each = (file.lstat() for file in inside)
+        return used, sum(status.st_size // max(1, status.st_nlink) for status in each)
     except OSError:
         return 0.0, 0
 

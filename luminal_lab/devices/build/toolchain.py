@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from errno import ENOMEM
 from pathlib import Path
@@ -22,7 +22,14 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.devices.build.cache import LIBRARY, Cache, is_full, key_of, temporary_folder
+from luminal_lab.devices.build.cache import (
+    LIBRARY,
+    Cache,
+    Check,
+    is_full,
+    key_of,
+    temporary_folder,
+)
 from luminal_lab.devices.build.located import device_error
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held, look
@@ -300,6 +307,41 @@ def machine() -> str:
 # -- compiling -------------------------------------------------------------------------------------
 
 
+def library_key(source: str, compiler: Compiler) -> str:
+    """Return the key of the library that a compiler makes of a source on this machine."""
+    flags = "\0".join(compiler.flags)
+    return key_of(encoded(source), compiler.version, compiler.target, flags, machine())
+
+
+def encoded(source: str) -> bytes:
+    """Return the bytes of a source, whatever its comments hold."""
+    return source.encode("utf-8", "backslashreplace")
+
+
+def check_of(compiler: Compiler, entries: Sequence[str]) -> Check:
+    """Return a function that raises an error about a library that lacks functions."""
+
+    def check(path: Path) -> None:
+        fault = unusable(path, entries)
+        path.stat()  # a file that somebody has removed is not the compiler's fault
+        if fault:
+            raise device_error(
+                f"compile: {compiler} ended with status 0, and what it made {fault}",
+                hint=f'find_compiler("clang") would ask another compiler; {STILL}',
+            )
+
+    return check
+
+
+def cached_library(cache: Cache, key: str, text: bytes, entries: Sequence[str]) -> Path | None:
+    """Return the library with a key if it is sound and can be used; what is of no use goes."""
+    library = cache.find(key, text)
+    if library is not None and unusable(library, entries):
+        cache.drop(library)
+        return None
+    return library
+
+
 def compile_library(
     source: str,
     compiler: Compiler,
@@ -314,27 +356,12 @@ def compile_library(
     `entries` are functions that it must have: a library that cannot be loaded with them is not
     kept. `behind` says what a function of the source is made from, should it be refused.
     """
-
-    def check(path: Path) -> None:
-        fault = _unusable(path, entries)
-        path.stat()  # a file that somebody has removed is not the compiler's fault
-        if fault:
-            raise device_error(
-                f"compile: {compiler} ended with status 0, and what it made {fault}",
-                hint=f'find_compiler("clang") would ask another compiler; {STILL}',
-            )
-
     admit(source)
-    text = source.encode("utf-8", "backslashreplace")
-    key = key_of(text, compiler.version, compiler.target, "\0".join(compiler.flags), machine())
-    cache = Cache(folder)
-    library = cache.find(key, text)
-    if library is not None and _unusable(library, entries):
-        cache.drop(library)
-        library = None
+    text, key, cache = encoded(source), library_key(source, compiler), Cache(folder)
+    library = cached_library(cache, key, text, entries)
     if library is None:
         data = build(source, compiler, timeout=timeout, behind=behind)
-        library = cache.store(key, text, data, compiler.version, check)
+        library = cache.store(key, text, data, compiler.version, check_of(compiler, entries))
     return library
 
 
@@ -342,7 +369,24 @@ def build(
     source: str, compiler: Compiler, *, timeout: float | None = None, behind: Behind | None = None
 ) -> bytes:
     """Return the bytes of a shared library of some C source."""
-    admit(source)
+    (library,) = build_all([source], compiler, timeout=timeout, behind=behind)
+    return library
+
+
+def build_all(
+    sources: Sequence[str],
+    compiler: Compiler,
+    *,
+    at_once: int = 1,
+    timeout: float | None = None,
+    behind: Behind | None = None,
+) -> list[bytes]:
+    """Return the bytes of shared libraries of some C sources, compiled several at once.
+
+    If some are refused, the error is about the first of them, whichever was refused earlier.
+    """
+    for source in sources:
+        admit(source)
     patience = PATIENCE if timeout is None else timeout
 
     def hangs() -> bool:
@@ -354,26 +398,24 @@ def build(
         return False
 
     try:
-        with _folder() as folder:
-            (folder / PROGRAM).write_bytes(source.encode("utf-8", "backslashreplace"))
-            code, said = run_program(compiler.call(PROGRAM, LIBRARY), folder, patience, hangs)
-            library = folder / LIBRARY
-            if code or not library.is_file():
-                full = shutil.disk_usage(folder).free < 1 << 20
-                raise _refusal(
-                    source, compiler, code, said, folder.parent if full else None, behind
-                )
-            return library.read_bytes()
-    except subprocess.TimeoutExpired as error:
-        lines = source.count("\n") + 1
-        has_hung = hangs()
-        raise device_error(
-            f"compile: {compiler} was ended after {error.timeout:.3g} s, with {lines:,} lines of "
-            "source" + ", and had no answer for a single line either" * has_hung,
-            hint=f'find_compiler("clang") would ask another compiler; {STILL}'
-            if has_hung
-            else f"allow it more time with timeout=; {STILL}",
-        ) from None
+        with ExitStack() as stack:
+            folders = [stack.enter_context(_folder()) for _ in sources]
+            for folder, source in zip(folders, sources, strict=True):
+                (folder / PROGRAM).write_bytes(encoded(source))
+            call = compiler.call(PROGRAM, LIBRARY)
+            ended = run_programs([(call, folder) for folder in folders], patience, hangs, at_once)
+            libraries: list[bytes] = []
+            for folder, source, end in zip(folders, sources, ended, strict=False):
+                if isinstance(end, subprocess.TimeoutExpired):
+                    raise _too_slow(source, compiler, end, hangs)
+                code, said = end
+                library = folder / LIBRARY
+                if code or not library.is_file():
+                    full = shutil.disk_usage(folder).free < 1 << 20
+                    where = folder.parent if full else None
+                    raise _refusal(source, compiler, code, said, where, behind)
+                libraries.append(library.read_bytes())
+            return libraries
     except OSError as error:
         folder_name = temporary_folder()
         again = f"find_compiler() looks for a compiler again; {STILL}"
@@ -382,6 +424,21 @@ def build(
             f"compile: {out}{compiler} could not be run in {folder_name}: {error}",
             hint=ROOM if out else FULL.format(folder_name) if is_full(error) else again,
         ) from error
+
+
+def _too_slow(
+    source: str, compiler: Compiler, error: subprocess.TimeoutExpired, hangs: Callable[[], bool]
+) -> DeviceError:
+    """Return the error about a compiler that took too long for a source."""
+    lines = source.count("\n") + 1
+    has_hung = hangs()
+    return device_error(
+        f"compile: {compiler} was ended after {error.timeout:.3g} s, with {lines:,} lines of "
+        "source" + ", and had no answer for a single line either" * has_hung,
+        hint=f'find_compiler("clang") would ask another compiler; {STILL}'
+        if has_hung
+        else f"allow it more time with timeout=; {STILL}",
+    )
 
 
 @contextmanager
@@ -502,8 +559,55 @@ def run_program(
     Nothing that it starts outlives it; its temporary files go into the folder too. After some
     seconds `hangs` is asked whether to keep waiting.
     """
-    with held():
-        process = subprocess.Popen(
+    (end,) = run_programs([(command, folder)], timeout, hangs)
+    if isinstance(end, subprocess.TimeoutExpired):
+        raise end
+    return end
+
+
+def run_programs(
+    commands: Sequence[tuple[list[str], Path]],
+    timeout: float,
+    hangs: Callable[[], bool] | None = None,
+    at_once: int = 1,
+) -> list[tuple[int, str] | subprocess.TimeoutExpired]:
+    """Run programs in their folders, and return how each of them ended, as `run_program` does.
+
+    Once one has failed, those after it are ended, and the list ends with it.
+    """
+    runs: list[_Running] = []
+    with held(), ExitStack() as stack, progress("the compiler") as bar:
+        while True:
+            active = [run for run in runs if run.end is None]
+            failed = next((n for n, run in enumerate(runs) if run.is_failure), None)
+            if failed is None and len(runs) < len(commands) and len(active) < at_once:
+                run = _Running(*commands[len(runs)])
+                stack.callback(run.close)
+                runs.append(run)
+                continue
+            if all(run.end is not None for run in runs[:failed]):
+                return [run.end for run in runs if run.end is not None][: len(runs[:failed]) + 1]
+            if sys.platform != "win32":
+                _wait(active)
+            for run in active:
+                run.listen()
+                waited = monotonic() - run.begin
+                has_hung = run.end is None and waited >= timeout
+                if not has_hung and run.end is None and hangs is not None and waited > DOUBT:
+                    hangs, has_hung = None, hangs()
+                if has_hung:
+                    waited = min(timeout, monotonic() - run.begin)
+                    run.end = subprocess.TimeoutExpired(run.process.args, waited)
+                    run.close()
+            look()
+            bar.now("the compiler")
+
+
+class _Running:
+    """A program that runs, and the beginning of what it has said."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        self.process = subprocess.Popen(
             command,
             cwd=folder,
             env={**os.environ, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder))},
@@ -513,13 +617,57 @@ def run_program(
             start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
-        try:
-            said = _said(process, timeout, hangs)
-        finally:
-            end_with_children(process)
-            if process.stdout is not None:
-                process.stdout.close()
-        return process.returncode, said.decode("utf-8", "replace")
+        self.begin = monotonic()
+        self.said = bytearray()
+        self.end: tuple[int, str] | subprocess.TimeoutExpired | None = None
+        """Its status and its output, once it has ended, or that it took too long."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it has ended, and not well."""
+        return self.end is not None and (not isinstance(self.end, tuple) or self.end[0] != 0)
+
+    def listen(self) -> None:
+        """Take what it has printed, up to SAID, and note its end."""
+        if self._has_ended():
+            self.close()
+            self.end = self.process.returncode, self.said.decode("utf-8", "replace")
+
+    def _has_ended(self) -> bool:
+        process = self.process
+        assert process.stdout is not None
+        if sys.platform == "win32":
+            with suppress(subprocess.TimeoutExpired):
+                self.said += process.communicate(timeout=WAITING)[0][:SAID]
+            return process.returncode is not None
+        # The end of its output is not its end: processes that it started may keep it open.
+        ended = has_ended(process.pid)
+        output = select.poll()
+        output.register(process.stdout, select.POLLIN)
+        while output.poll(0):
+            part = os.read(process.stdout.fileno(), 1 << 16)
+            self.said += part[: SAID - len(self.said)]
+            if not ended and not part:
+                sleep(WAITING / 50)  # it is ending, or has closed its output and goes on
+            if not (ended and part and len(self.said) < SAID):
+                break
+        return ended
+
+    def close(self) -> None:
+        """End it, with everything that it has started."""
+        end_with_children(self.process)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def _wait(active: Sequence[_Running]) -> None:
+    """Wait a moment for any of some programs to print something, or to end."""
+    if not any(has_ended(run.process.pid) for run in active):
+        output = select.poll()
+        for run in active:
+            if run.process.stdout is not None:
+                output.register(run.process.stdout, select.POLLIN)
+        output.poll(WAITING * 1000)
 
 
 def end_with_children(process: subprocess.Popen[bytes]) -> None:
@@ -557,48 +705,10 @@ def has_ended(process: int) -> bool:
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _said(
-    process: subprocess.Popen[bytes], timeout: float, hangs: Callable[[], bool] | None
-) -> bytes:
-    """Return a program's output until it ends; `hangs` is told how long it has been."""
-    begin, said = monotonic(), bytearray()
-    with progress("the compiler") as bar:
-        while not _listened(process, said):
-            look()
-            bar.now("the compiler")
-            waited = monotonic() - begin
-            is_doubtful = hangs is not None and waited > DOUBT
-            if waited >= timeout or (is_doubtful and hangs is not None and hangs()):
-                raise subprocess.TimeoutExpired(process.args, min(timeout, monotonic() - begin))
-            hangs = None if is_doubtful else hangs
-    return bytes(said)
-
-
-def _listened(process: subprocess.Popen[bytes], said: bytearray) -> bool:
-    """Add what a program prints within a moment, up to SAID; return whether it has ended."""
-    assert process.stdout is not None
-    if sys.platform == "win32":
-        with suppress(subprocess.TimeoutExpired):
-            said += process.communicate(timeout=WAITING)[0][:SAID]
-        return process.returncode is not None
-    # The end of its output is not its end: processes that it started may keep it open.
-    ended = has_ended(process.pid)
-    output = select.poll()
-    output.register(process.stdout, select.POLLIN)
-    while output.poll(0 if ended else WAITING * 1000):
-        part = os.read(process.stdout.fileno(), 1 << 16)
-        said += part[: SAID - len(said)]
-        if not ended and not part:
-            sleep(WAITING / 50)  # it is ending, or has closed its output and goes on
-        if not (ended and part and len(said) < SAID):
-            break
-    return ended
-
-
 # -- loading ---------------------------------------------------------------------------------------
 
 
-def _unusable(path: Path, entries: Sequence[str]) -> str:
+def unusable(path: Path, entries: Sequence[str]) -> str:
     """Return why a compiled library cannot be used, or an empty text."""
     if not entries:
         return ""

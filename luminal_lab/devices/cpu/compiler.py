@@ -2,9 +2,9 @@
 
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
 
-fuses the results of earlier passes into kernels and compiles all of them as one library, with a
-small pool of threads. What cannot be a kernel (calls to the host, the user's ops without a form in
-C) is computed by NumPy, as in the interpreter.
+fuses the results of earlier passes into kernels, compiles those that are not cached, several at
+once, and runs them in a small pool of threads. What cannot be a kernel (calls to the host, the
+user's ops without a form in C) is computed by NumPy, as in the interpreter.
 
 worklist.py says what is launched, and plan.py where values live; program.py and run.py have what
 every device does with both. The files plan.py, program.py and run.py here add the CPU's part, and

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from typing_extensions import override
 
@@ -17,25 +18,27 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler, load
 from luminal_lab.devices.cpu.assembly import cpu_maker
+from luminal_lab.devices.cpu.libraries import KernelLibrary, Libraries, libraries_of
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun
-from luminal_lab.devices.cpu.trial import SECONDS
-from luminal_lab.devices.cpu.trial_build import Builds, builds
-from luminal_lab.devices.cpu.trials import CPUTrial
-from luminal_lab.devices.cpu.user_check import check_source
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
 from luminal_lab.devices.runtime.run import RunData
+from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.render.c.program import (
     POOL,
     PROGRAM,
-    pool_source,
+    linked_source,
+    most_given,
     program_source,
     tried_source,
 )
 from luminal_lab.machines.here import usable_cores
+
+if TYPE_CHECKING:
+    from luminal_lab.devices.cpu.trial_build import Builds
 
 
 class CPUSource(DeviceProgram[CPUPlan]):
@@ -47,8 +50,11 @@ class CPUSource(DeviceProgram[CPUPlan]):
         self, ir: IR, compiler: Compiler | None = None, **options: Unpack[ProgramOptions]
     ) -> None:
         super().__init__(ir, cpu_maker(compiler), **options)
-        self.source = program_source(self.list.kernels.values(), self.list.uses)
+
+    @cached_property
+    def source(self) -> str:
         """The C source of the whole program."""
+        return program_source(self.list.kernels.values(), self.list.uses)
 
     @override
     def planned(self, asked: RunRequest) -> CPUPlan:
@@ -59,12 +65,48 @@ class CPUSource(DeviceProgram[CPUPlan]):
         raise DeviceError("execute: there is no C compiler", hint="pip install ziglang")
 
 
+class LaunchRecord(ctypes.Structure):
+    """A launch; `lab_launch` in the C source."""
+
+    _fields_ = [
+        ("phases", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("phase_count", "buffer_count")),
+        ("buffers", ctypes.c_void_p),
+        ("dim_count", ctypes.c_int32),
+        ("dims", ctypes.c_void_p),
+    ]
+
+
+class ProgramRecord(ctypes.Structure):
+    """The launches of a program; `lab_program` in the C source."""
+
+    _fields_ = [
+        ("launches", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("phases", "buffers", "dims")),
+    ]
+
+
 class ProgramLibrary:
     """The launches of a program, and its pool of threads, which ends with it."""
 
-    def __init__(self, path: Path, pool: Path, threads: int) -> None:
-        self._program = ctypes.addressof(ctypes.c_char.in_dll(load(path, PROGRAM), PROGRAM))
-        library = load(pool, *POOL)
+    def __init__(self, libraries: Libraries, work: Worklist, threads: int) -> None:
+        uses = work.uses
+        phases = {name: _phases_in(kernel) for name, kernel in libraries.kernels.items()}
+        numbers = [number for use in uses for number in (*use.values, *use.dims)]
+        self._numbers = (ctypes.c_int32 * max(1, len(numbers)))(*numbers)
+        at, launches = ctypes.addressof(self._numbers), list[LaunchRecord]()
+        for use in uses:
+            dims = at + 4 * len(use.values)
+            counts = len(use.kernel.phases), len(use.values)
+            given = phases[use.kernel.name], *counts, at, len(use.dims), dims
+            launches.append(LaunchRecord(*given))
+            at = dims + 4 * len(use.dims)
+        self._launches = (LaunchRecord * max(1, len(launches)))(*launches)
+        record = ProgramRecord(
+            ctypes.addressof(self._launches), *most_given(work.kernels.values(), uses)
+        )
+        self._record, self._program = record, ctypes.addressof(record)
+        library = load(libraries.pool, *POOL)
         opens, self._execute, self._cancel, closes = (library[name] for name in POOL)
         opens.restype, opens.argtypes = ctypes.c_void_p, [ctypes.c_int]
         self._execute.restype = ctypes.c_int64
@@ -86,6 +128,12 @@ class ProgramLibrary:
         self._cancel(self._pool)
 
 
+def _phases_in(kernel: KernelLibrary) -> int:
+    """Return the address of the list of a kernel's functions."""
+    library = load(kernel.path, kernel.export)
+    return ctypes.addressof(ctypes.c_char.in_dll(library, kernel.export))
+
+
 class CPUProgram(CPUSource):
     """A graph of kernels, compiled for the CPU."""
 
@@ -105,13 +153,24 @@ class CPUProgram(CPUSource):
         # Done now, so that compile reports what cannot be compiled.
         chosen = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
+            from luminal_lab.devices.cpu.user_check import check_source  # noqa: PLC0415  # loaded when used
+
             check_source(op, chosen)  # errors in a user's lines are reported for those lines
         self.compiler = chosen
-        self.patience = SECONDS
-        """The seconds that a trial may take, in addition to those for its operations."""
-        self.path = compile_library(self.source, chosen, entries=[PROGRAM], behind=self.behind)
-        pool = compile_library(pool_source(), chosen, entries=POOL)
-        self.library = ProgramLibrary(self.path, pool, self.threads)
+        kernels = [*self.list.kernels.values()]
+        self.libraries = libraries_of(kernels, chosen, self.behind)
+        """What has its kernels and its threads."""
+        self.library = ProgramLibrary(self.libraries, self.list, self.threads)
+
+    @cached_property
+    def path(self) -> Path:
+        """A library that has the launches, too, for processes that know nothing of this one."""
+        of = self.libraries.kernels
+        exported = [(kernel, of[name].export) for name, kernel in self.list.kernels.items()]
+        source = linked_source(exported, self.list.uses)
+        paths = dict.fromkeys(str(kernel.path) for kernel in of.values())
+        linked = replace(self.compiler, flags=(*self.compiler.flags, *paths))
+        return compile_library(source, linked, entries=[PROGRAM])
 
     def behind(self, function: str) -> str:
         """Return the user's lines that a function of a kernel is made from."""
@@ -130,6 +189,8 @@ class CPUProgram(CPUSource):
     @cached_property
     def builds(self) -> Builds | None:
         """What its trials are built from; None if there can be no child process."""
+        from luminal_lab.devices.cpu.trial_build import builds  # noqa: PLC0415  # loaded when used
+
         return builds(self.compiler)
 
     def tried(
@@ -139,6 +200,8 @@ class CPUProgram(CPUSource):
 
         If there can be no child process, they come from a run in this one.
         """
+        from luminal_lab.devices.cpu.trials import CPUTrial  # noqa: PLC0415  # loaded when used
+
         build = self.builds
         if build is None:
             return [self.run(environment, wanted, known)]

@@ -29,6 +29,7 @@ from luminal_lab.devices.cpu.run import CPURun
 from luminal_lab.devices.cpu.trial import (
     FILLS,
     FLOPS,
+    SECONDS,
     Area,
     Died,
     TrialJob,
@@ -87,7 +88,7 @@ class CPUTrial(CPURun):
             1 if apart else program.threads,
             environment.step & 0xFFFFFFFF,
             plan.no_return,
-            program.patience + flops / FLOPS,
+            SECONDS + flops / FLOPS,
         )
 
     # -- memory ------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
 from luminal_lab.devices.build.toolchain import compile_library, find_compiler
-from luminal_lab.devices.cpu import program as cpu_program, trial_build, user_check
+from luminal_lab.devices.cpu import trial_build, trials, user_check
 from luminal_lab.devices.cpu.trial import (
     FILLS,
     Area,
@@ -532,8 +532,8 @@ def test_ctrl_c_ends_the_check_of_a_kernel_and_all_that_it_began(when: str, monk
 
 
 def test_the_check_of_values_waits_a_little_for_a_kernel_without_an_end(monkeypatch):
-    assert cpu_program.SECONDS <= 15
-    monkeypatch.setattr(cpu_program, "SECONDS", 0.3)
+    assert trials.SECONDS <= 15
+    monkeypatch.setattr(trials, "SECONDS", 0.3)
     more = "while (y[0] < 3) { volatile int k = 0; k++; }"
     endless = ll.kernel(
         f"#include <math.h>\n{TWICE}".replace("MORE", more), meaning=lambda x: 2 * x

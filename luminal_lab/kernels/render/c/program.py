@@ -4,16 +4,21 @@
     {phases_gelu, 1, LAB_LIST(0, 1, 2), LAB_NONE},
 
 Two kernels are one if their definitions are equal as text, whatever their names. Values are
-numbered in the order in which the program mentions them, and have no names of the user's: so when
-lines above change, the source stays the same, and its library is found in the cache.
+numbered in the order in which the program mentions them, and have no names of the user's.
+
+Kernels are compiled apart from the launches, and cached one by one: the source of a kernel alone
+has no name of it, so another program finds its library, whatever the kernel is called there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
-from luminal_lab.kernels.kernel import Kernel, function_name
+from luminal_lab.kernels.kernel import Kernel, comment, function_name
 from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.prelude.prelude import prelude
 
@@ -40,10 +45,51 @@ class Use(NamedTuple):
 def program_source(kernels: Iterable[Kernel], uses: Sequence[Use]) -> str:
     """Return the C source of all kernels, with what they need, and of the launches."""
     kernels = list(kernels)
-    named = {"LAB_GIVEN"}.union(*(kernel.uses for kernel in kernels))
-    parts = [prelude("c", named), *(kernel.source for kernel in kernels)]
-    parts += [whole("launch.h"), *map(_phases, kernels), _launches(uses)]
+    parts = [*_functions(kernels), *map(_phases, kernels), _launches(uses)]
     return "\n\n".join([*parts, _program(kernels, uses)]) + "\n"
+
+
+def unit_source(exports: Mapping[str, Kernel]) -> str:
+    """Return the C source of some kernels, each with the name under which a library exports it."""
+    parts = _functions([*exports.values()])
+    lists = (f"LAB_EXPORT {_listed(kernel, name)}" for name, kernel in exports.items())
+    return "\n\n".join([*parts, *lists]) + "\n"
+
+
+def linked_source(exported: Sequence[tuple[Kernel, str]], uses: Sequence[Use]) -> str:
+    """Return the C source of a program's launches; libraries export its kernels under names."""
+    parts = [_prelude(frozenset({"LAB_GIVEN"})), whole("launch.h")]
+    parts += dict.fromkeys(f"extern lab_function *const {name}[];" for _, name in exported)
+    parts += [f"#define {phases_name(kernel)} {name}" for kernel, name in exported]
+    kernels = [kernel for kernel, _ in exported]
+    return "\n\n".join([*parts, _launches(uses), _program(kernels, uses)]) + "\n"
+
+
+def nameless_source(kernel: Kernel) -> str:
+    """Return the C source of a kernel alone, the same whatever its name is.
+
+    >>> from luminal_lab.kernels.kernel import Kernel
+    >>> text = nameless_source(Kernel("mul_2", None, "static void kernel_mul_2(LAB_GIVEN) {}", ()))
+    >>> text.splitlines()[-1]
+    'static void kernel_(LAB_GIVEN) {}'
+    """
+    parts = [_prelude(frozenset({"LAB_GIVEN", *kernel.uses})), kernel.source]
+    if kernel.definition is not None:
+        parts[1] = re.sub(r"\A(?://.*\n)+", "", kernel.source)
+        parts.insert(0, comment(str(replace(kernel.definition, name="kernel"))))
+    parts[-1] = parts[-1].replace(function_name(kernel.name), "kernel_")
+    return "\n\n".join(parts) + "\n"
+
+
+def _functions(kernels: Sequence[Kernel]) -> list[str]:
+    """Return the C of some kernels, after what they need."""
+    named = frozenset({"LAB_GIVEN"}.union(*(kernel.uses for kernel in kernels)))
+    return [_prelude(named), *(kernel.source for kernel in kernels), whole("launch.h")]
+
+
+@lru_cache(maxsize=256)
+def _prelude(named: frozenset[str]) -> str:
+    return prelude("c", named)
 
 
 def pool_source() -> str:
@@ -63,8 +109,13 @@ def most_phases(kernels: Iterable[Kernel]) -> int:
 
 
 def _phases(kernel: Kernel) -> str:
+    return f"static {_listed(kernel, phases_name(kernel))}"
+
+
+def _listed(kernel: Kernel, name: str) -> str:
+    """Return the definition of the list of a kernel's functions."""
     functions = ", ".join(phase.function for phase in kernel.phases)
-    return f"static lab_function *const {phases_name(kernel)}[] = {{{functions}}};"
+    return f"lab_function *const {name}[] = {{{functions}}};"
 
 
 def phases_name(kernel: Kernel) -> str:
@@ -72,12 +123,15 @@ def phases_name(kernel: Kernel) -> str:
     return function_name(kernel.name).replace("kernel_", "phases_", 1)
 
 
-def _program(kernels: Sequence[Kernel], uses: Sequence[Use]) -> str:
-    buffers = max([1, *(len(use.values) for use in uses)])
-    most = most_phases(kernels), buffers, max([1, *(len(use.dims) for use in uses)])
-    return (
-        f"LAB_EXPORT const lab_program {PROGRAM} = {{lab_launches, {', '.join(map(str, most))}}};"
-    )
+def most_given(kernels: Iterable[Kernel], uses: Sequence[Use]) -> tuple[int, int, int]:
+    """Return for how many phases, values and dims a launch has room, each at least 1."""
+    values = max([1, *(len(use.values) for use in uses)])
+    return most_phases(kernels), values, max([1, *(len(use.dims) for use in uses)])
+
+
+def _program(kernels: Iterable[Kernel], uses: Sequence[Use]) -> str:
+    most = ", ".join(map(str, most_given(kernels, uses)))
+    return f"LAB_EXPORT const lab_program {PROGRAM} = {{lab_launches, {most}}};"
 
 
 def _launches(uses: Sequence[Use]) -> str:
