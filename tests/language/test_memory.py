@@ -179,7 +179,7 @@ MODELS, FORMS = ("Llama 3 8B", "Mistral 7B"), ("Q8_0", "Q4_K_M")
 @pytest.mark.share("model", MODELS, 1)
 @pytest.mark.parametrize("form", FORMS)
 def test_the_tables_are_those_of_the_plans(page, model, form):
-    assert page.ROWS == [(model, form) for model in MODELS for form in FORMS]
+    assert [(model, form) for model in MODELS for form in FORMS] == page.ROWS
     again = "run python docs/memory.py"
     assert page.row(model, form) in TEXT.splitlines(), again
     assert page.cache(model, page.plan(model, form)) in TEXT.splitlines(), again
