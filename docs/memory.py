@@ -6,6 +6,7 @@
 No weight of these models is needed: the tables come from the memory plans of their compiles.
 """
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +48,7 @@ REST: Final = 2
 """GiB that are left to the system, and to Python and its libraries."""
 
 
+@functools.cache
 def plan(model: str, form: str) -> ModelMemory:
     """Return what a model takes in a form."""
     return memory_plan(MODELS[model], FORMS[form])

@@ -76,6 +76,7 @@ def check(page: ModuleType, kind: str, at: int) -> None:
     "name", [n for n, why in onnx_backend.OTHER.items() if why == onnx_backend.ROUNDED]
 )
 def test_what_is_rounded_otherwise_is_within_a_rounding(name: str) -> None:
+    onnx_backend.cases()  # makes them, whatever NumPy warns of
     tests = need("onnx.backend.test.loader").load_model_tests(kind="node")
     (case,) = [case for case in tests if case.name == name]
     assert case.data_sets is not None
