@@ -163,7 +163,7 @@ def load(
         raise ArgumentError(
             f"{SUBJECT}: context is {context!r}", hint="give a number of tokens, as in context=8192"
         )
-    if kind is not None and kind not in KINDS:
+    if kind is not None and kind not in [*KINDS]:
         raise ArgumentError(
             f"{SUBJECT}: kind is {shown(kind)}",
             hint=f"give one of {', '.join(map(repr, KINDS))}, or leave it out",

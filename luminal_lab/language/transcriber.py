@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 from typing_extensions import override
 
+from luminal_lab.core.binding import as_array
+from luminal_lab.core.op import tuple_text
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import ArgumentError, ModelError, ShapeError, counted, whole_number
+from luminal_lab.errors import (
+    ArgumentError,
+    InputError,
+    ModelError,
+    ShapeError,
+    counted,
+    whole_number,
+)
 from luminal_lab.importing.weights import read_weights
 from luminal_lab.language.decoder_files import unless_there
 from luminal_lab.language.mel import HOP, RATE, WINDOW, Floats, log_mel
@@ -74,6 +83,14 @@ class Transcriber:
         c = model.config
         self.seconds = 2 * c.positions / 100
         """The seconds of a sound."""
+        suppress, begin_suppress = [*suppress], [*begin_suppress]
+        behind = [id for ids in self.tasks.values() for id in ids]
+        for id in (*suppress, *begin_suppress, *self.languages.values(), *behind):
+            if whole_number(id) is None or not 0 <= id < c.vocab:
+                raise ArgumentError(
+                    f"transcriber: there is no token {shown(id)}",
+                    hint=f"they are whole numbers below {c.vocab:,}",
+                )
         self._barred = np.zeros((2, c.vocab), "float32")  # at the begin, and later
         self._barred[:, [*suppress]] = -np.inf
         self._barred[0, [*begin_suppress]] = -np.inf
@@ -195,7 +212,17 @@ class Transcriber:
 
     def _features(self, samples: object) -> Floats:
         """Return the log-mel features of a sound, which may be a file."""
-        sound = read_wav(samples) if isinstance(samples, str | Path) else samples
+        is_file = isinstance(samples, str | Path)
+        sound = read_wav(samples) if is_file else as_array(samples, "transcriber: the sound")
+        if sound.ndim != 1 or not len(sound):
+            channels = min(sound.shape, default=0)
+            raise InputError(
+                f"transcriber: the samples are {sound.dtype} {tuple_text(sound.shape)}, and must "
+                "be those of one channel",
+                hint=f"the mean of channels is one: samples.mean({sound.shape.index(channels)})"
+                if sound.ndim == 2
+                else "give an array of samples, 16,000 of a second, or a WAV file",
+            )
         return log_mel(sound, bins=self.model.config.bins, seconds=self.seconds)
 
     def tokens(
@@ -222,6 +249,11 @@ class Transcriber:
         """Return the tokens of log-mel features [bins, frames]."""
         config = self.model.config
         given = self.prompt if prompt is None else prompt
+        if given is not None and not isinstance(given, list | tuple):  # a caller may err
+            raise ArgumentError(
+                f"transcriber: the prompt is {shown(given)}",
+                hint="give a list of tokens; text(…) takes one in words",
+            )
         rows = [config.start] if given is None else [*given]
         for id in rows:
             if whole_number(id) is None or not 0 <= id < config.vocab:
@@ -234,11 +266,15 @@ class Transcriber:
                 f"{config.context}",
                 hint="give the first token at least",
             )
+        if (count := whole_number(most)) is None or count < 0:
+            raise ArgumentError(
+                f"transcriber: most is {shown(most)}", hint="give a whole number of tokens"
+            )
         self._listen(features)
         self._not.set(self._barred[0])
         self._cache.begin()
         text: list[int] = []
-        most = min(most, config.context - len(rows))
+        most = min(count, config.context - len(rows))
         while len(text) < most:
             rows = [self._step(rows)]
             if rows == [config.end]:

@@ -28,10 +28,8 @@ from tests.needs import need
 need("tokenizers", "safetensors")
 
 
-def loaded(path: Path | str, **how: int) -> LanguageModel:
-    lm = ll.load(path, **how)
-    assert isinstance(lm, LanguageModel)
-    return lm
+def loaded(path: Path | str, context: int | None = None) -> LanguageModel:
+    return ll.load(path, kind="text", context=context)
 
 
 def said(lm: LanguageModel) -> tuple[int, ...]:

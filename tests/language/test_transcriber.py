@@ -252,6 +252,36 @@ def test_features_may_be_told_by_the_file_of_the_processor(tmp_path):
     assert message == f"load: there is no preprocessor_config.json in {tmp_path}"
 
 
+def test_what_is_no_sound_is_told(tiny):
+    for samples, hint in (
+        (np.zeros((16_000, 2), "float32"), "the mean of channels is one: samples.mean(1)"),
+        (np.zeros((2, 16_000), "float32"), "the mean of channels is one: samples.mean(0)"),
+        (np.zeros(0, "float32"), "give an array of samples, 16,000 of a second, or a WAV file"),
+        (3.5, "give an array of samples, 16,000 of a second, or a WAV file"),
+    ):
+        error = error_of(lambda samples=samples: tiny.tokens(samples), InputError)
+        assert error.message.startswith("transcriber: the samples are float")
+        assert error.hint == hint
+
+
+def test_words_that_are_no_tokens_or_counts(tiny):
+    silence, wrong = np.zeros(16_000, "float32"), dict[str, Any]
+    calls = {
+        "transcriber: most is '3'": wrong(most="3"),
+        "transcriber: most is -3": wrong(most=-3),
+        "transcriber: most is 2.5": wrong(most=2.5),
+        "transcriber: the prompt is 'w3'": wrong(prompt="w3"),
+        "transcriber: the prompt is 3": wrong(prompt=3),
+    }
+    for message, how in calls.items():
+        error = error_of(lambda how=how: tiny.tokens(silence, **how), ArgumentError)
+        assert (error.message, bool(error.hint)) == (message, True)
+    for how in (wrong(suppress=[40]), wrong(languages={"en": -1}), wrong(tasks={"x": ["y"]})):
+        error = error_of(lambda how=how: Transcriber(Whisper(TINY), **how), ArgumentError)
+        assert error.message.startswith("transcriber: there is no token ")
+        assert error.hint == "they are whole numbers below 40"
+
+
 def test_a_sound_may_be_a_file(tiny, tmp_path):
     sound = np.sin(np.arange(16_000) / 9)
     whole = np.round(sound * 32_767).astype("<i2")
