@@ -477,6 +477,7 @@ REASONS = {
     "bench/studies/maths_speed.py subprocess.run": "the compiler, on our own functions",
     "bench/studies/search.py subprocess.run": "this Python, on our own module",
     "bench/studies/sides.py Popen": "this Python, on our own lines, or a commit's",
+    "bench/compiles.py subprocess.run": "this Python, on our own lines",
     "bench/process.py pickle.load": "the pipe to that process",
     "course/chapters/ch04.py exec": "text of the chapter's own",
     "course/grading.py Popen": "this Python, on our own module, with a student's answers",

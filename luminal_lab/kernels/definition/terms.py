@@ -43,7 +43,7 @@ class Term:
     Terms may share parts, so code that walks over them should remember where it has been.
     """
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_free", "_hash")
     dtype: DType
 
     @property
@@ -347,8 +347,18 @@ def read_by(*terms: Term) -> set[str]:
 
 def free(term: Term, bound: Iterable[str] = ()) -> dict[str, Symbol]:
     """Return the symbols, by name, that a term mentions and that no fold in it binds."""
+    try:
+        known: dict[str, Symbol] = getattr(term, "_free")  # noqa: B009  # it is set when first asked
+    except AttributeError:
+        known = _free(term)
+        object.__setattr__(term, "_free", known)  # steps of a schedule share terms, and ask again
+    outer = set(bound)
+    return {name: symbol for name, symbol in known.items() if name not in outer}
+
+
+def _free(term: Term) -> dict[str, Symbol]:
     symbols_by_name: dict[str, Symbol] = {}
-    inner = set(bound)
+    inner: set[str] = set()
     for part in walk(term):
         dims = [*part.places]
         if isinstance(part, Fold):
