@@ -75,10 +75,8 @@ static inline $TYPE lab_silu_$REAL($TYPE x) {
     return (x < 0.0$F ? e * x * 0x1p-$FALL$F : x) / lab_fma_$REAL(e, 0x1p-$FALL$F, 1.0$F);
 }
 
-/* 2^64 2^(x + low) for x from -180 to 0 and a tiny low. */
-static inline float lab_exp2_falling_f32(float x, float low) {
-    float shifted = x + 0x1.8p23f;
-    float f = x - (shifted - 0x1.8p23f) + low;
+/* 2^64 2^(n + f) for a whole n from -180 to 0, to which 1.5 2^23 is added, and |f| <= 1/2. */
+static inline float lab_exp2_falling_f32(float shifted, float f) {
     float p = $POLYNOMIAL(f, 0x1.448f42p-13f, 0x1.5f4774p-10f, 0x1.3b29aap-7f, 0x1.c6aed0p-5f,
         0x1.ebfbe0p-3f, 0x1.62e430p-1f, 1.0f);
     return p * lab_from_f32((lab_bits_f32(shifted) + (127 + 64)) << 23);
@@ -90,10 +88,10 @@ static inline $TYPE lab_bell_$REAL($TYPE x) {
     $TYPE size = __builtin_fabs$F(x);
     size = size > $WIDE$F ? $WIDE$F : size;
     $TYPE square = size * size;
-    $TYPE y = square * -$HALFLOGE;
-    $TYPE low = lab_fma_$REAL(square, -$HALFREST, lab_fma_$REAL(square, -$HALFLOGE, -y));
-    low = lab_fma_$REAL(lab_fma_$REAL(size, size, -square), -$HALFLOGE, low);
-    return lab_exp2_falling_$REAL(y, low);
+    $TYPE shifted = lab_fma_$REAL(square, -$HALFLOGE, $ROUND);
+    $TYPE f = lab_fma_$REAL(square, -$HALFLOGE, $ROUND - shifted);
+    f = lab_fma_$REAL(lab_fma_$REAL(size, size, -square), -$HALFLOGE, f);
+    return lab_exp2_falling_$REAL(shifted, lab_fma_$REAL(square, -$HALFREST, f));
 }
 
 /* x times e^(-x^2/2) q or 1 less that; q is a polynomial in 1 / (1 + c |x|), whose numbers
@@ -106,19 +104,19 @@ static inline float lab_gelu_f32(float x) {
     return x < 0.0f ? bell * x * (q * part) : x * (1.0f - bell * (q * part));
 }
 
-/* x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)); low is what rounding takes from the exponent. */
+/* x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)); rest is what rounding takes from the slope. The first
+   part of the slope at 0 has so few bits that it can be taken off again. */
 static inline $TYPE lab_gelu_tanh_$REAL($TYPE x) {
     $TYPE size = __builtin_fabs$F(x);
     size = size > $STEEP$F ? $STEEP$F : size;
     $TYPE square = size * size;
-    $TYPE cubic = square * -$CUBED;
-    $TYPE slope = cubic - $SINGLE;
-    $TYPE y = size * slope;
-    $TYPE rest = lab_fma_$REAL(square, -$CUBED, -cubic) + ((cubic - slope) - $SINGLE);
+    $TYPE slope = lab_fma_$REAL(square, -$CUBED, -$SINGLE);
+    $TYPE rest = lab_fma_$REAL(square, -$CUBED, -(slope + $SINGLE));
     rest = lab_fma_$REAL(lab_fma_$REAL(size, size, -square), -$CUBED, rest);
-    rest = lab_fma_$REAL(square, $CUBEDREST, rest);
-    $TYPE low = lab_fma_$REAL(size, rest, lab_fma_$REAL(size, slope, -y));
-    $TYPE e = y < -$GONE.0$F ? 0.0$F : lab_exp2_falling_$REAL(y, low);
+    rest = lab_fma_$REAL(square, $CUBEDREST, rest - $SINGLEREST);
+    $TYPE shifted = lab_fma_$REAL(size, slope, $ROUND);
+    $TYPE f = lab_fma_$REAL(size, rest, lab_fma_$REAL(size, slope, $ROUND - shifted));
+    $TYPE e = shifted < $ROUND - $GONE.0$F ? 0.0$F : lab_exp2_falling_$REAL(shifted, f);
     return (x < 0.0$F ? e * x * 0x1p-$FALL$F : x) / lab_fma_$REAL(e, 0x1p-$FALL$F, 1.0$F);
 }
 
@@ -198,10 +196,8 @@ static inline double lab_erfc_rest_f64(double x) {
     return p * part;
 }
 
-/* 2^300 2^(x + low) for x from -1200 to 0 and a tiny low. */
-static inline double lab_exp2_falling_f64(double x, double low) {
-    double shifted = x + 0x1.8p52;
-    double f = x - (shifted - 0x1.8p52) + low;
+/* 2^300 2^(n + f) for a whole n from -1200 to 0, to which 1.5 2^52 is added, and |f| <= 1/2. */
+static inline double lab_exp2_falling_f64(double shifted, double f) {
     double p = $POLYNOMIAL(f, 0x1.ea183da996f48p-32, 0x1.e61c92187c8f5p-28, 0x1.b524cdf4e4ad7p-24,
         0x1.62bfc6db09fd4p-20, 0x1.ffcbfc7c3f8abp-17, 0x1.4309130f290fcp-13, 0x1.5d87fe78a0e53p-10,
         0x1.3b2ab6fb9ff7bp-7, 0x1.c6b08d704a0d7p-5, 0x1.ebfbdff82c5a5p-3, 0x1.62e42fefa39efp-1,
