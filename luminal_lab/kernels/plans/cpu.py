@@ -48,6 +48,8 @@ SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
 """How many sums run side by side if a sum is at least this long and its terms this cheap."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums a block has side by side."""
+FOLDS = "+=", "max="
+"""The statements of sums and maxima."""
 BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
 WHOLE = Level("", "k"), Level("", "j")
 """The levels of sums side by side, in blocks or all of them."""
@@ -106,9 +108,9 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
 
 
 def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
-    """Sum side by side if neighbours read neighbours, or every second element, and terms do not."""
+    """Fold side by side if neighbours read neighbours or every second element; terms do not."""
     nest, last = scheduling.nest, top.inner[-1]
-    folds, term = summed(last.loop.body) or ([], None)
+    folds, term = summed(last.loop.body, FOLDS) or ([], None)
     is_apart = any(stride(nest, term, fold.name) not in (0, 1) for fold in folds if term)
     if term is None or not is_apart or stride(nest, term, last) not in (1, 2):
         return
@@ -279,7 +281,7 @@ def _tasks(scheduling: Scheduling, loop: Handle, machine: Machine) -> None:
 
 def _few(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
     """Cut the long sums of a loop with few iterations into blocks, which are the tasks."""
-    if len(loop.parts) != 1 or summed(loop.loop.body) is None:
+    if len(loop.parts) != 1 or summed(loop.loop.body, FOLDS) is None:
         return False
     (fold,) = loop.parts
     with scheduling.attempt() as attempt:
@@ -291,7 +293,7 @@ def _few(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
 
 def _blocks(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
     """Let each task add up its own block of a sum."""
-    sums = {use.name for use in accesses(loop.loop.body) if use.how in ("+=", "max=")}
+    sums = {use.name for use in accesses(loop.loop.body) if use.how in FOLDS}
     work = work_of(loop.loop.body)
     if len(sums) != 1 or at_most(loop.size) * work < 2 * SUM.values[0]:
         return False
