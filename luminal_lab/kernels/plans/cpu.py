@@ -1,7 +1,6 @@
 """How kernels run on a CPU by default: short heuristics that choose steps.
 
-- Passes with sums of products (cpu_pass.py), convolutions and other contractions
-  (cpu_contraction.py) have their own plans.
+- Passes with sums of products (cpu_pass.py) and contractions (cpu_contraction.py) have plans.
 - Sums over rows far apart (columns) keep a block of sums side by side.
 - Everything else shares outer loops if it can, and leaves inner loops to the compiler's vectors.
 - Tasks are blocks of the outermost loop, each with enough to do.
@@ -17,7 +16,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Guarded, Read, Term, walk
-from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
+from luminal_lab.kernels.nest.nest import FOLDS, Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
 from luminal_lab.kernels.nest.sizes import about, at_most, groups_of, names_in, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
@@ -48,8 +47,6 @@ SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
 """How many sums run side by side if a sum is at least this long and its terms this cheap."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums a block has side by side."""
-FOLDS = "+=", "max="
-"""The statements of sums and maxima."""
 BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
 WHOLE = Level("", "k"), Level("", "j")
 """The levels of sums side by side, in blocks or all of them."""
@@ -57,6 +54,8 @@ TWICE = 2
 """A row read more often than this leaves time to fetch the next one meanwhile."""
 ROWS = Choice("task_rows", 16, 4, 8, 32)
 """How many consecutive rows a task has that fetches the next row while it computes one."""
+TURNED = Choice("turned", 16, 8, 32, 64)
+"""The length of the blocks in which transposed arrays are copied."""
 SHORT = 32
 """An inner loop with fewer iterations than this is merged with the loop around it."""
 
@@ -102,6 +101,7 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
     for loop in scheduling.loops:
         _lanes(scheduling, loop)
     for top in scheduling.tops:
+        scheduling.turned(top, TURNED)
         _fetch(scheduling, top, machine)
     scheduling.simd()
     return True
@@ -142,8 +142,7 @@ def _beside(scheduling: Scheduling, column: str, folds: list[str], columns: int 
 
 def _sums(loop: Loop) -> list[Set]:
     """Return the statements by which a loop adds to scalars."""
-    sets = [s for s in loop.body if isinstance(s, Set)]
-    return [s for s in sets if s.how != "=" and not s.index]
+    return [s for s in loop.body if isinstance(s, Set) and s.how in FOLDS and not s.index]
 
 
 def _groups(scheduling: Scheduling, summing: Handle) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,7 +44,7 @@ def contraction_of(nest: Nest, *, alone: bool = True) -> Contraction | None:
     return Contraction(loops, rows[-1], columns, folds, *pair)
 
 
-def summed(body: Block, hows: Container[str] = ("+=",)) -> tuple[list[Loop], Term] | None:
+def summed(body: Block, hows: tuple[str, ...] = ("+=",)) -> tuple[list[Loop], Term] | None:
     """Return the loops and the term of the one sum in a body; or of another fold, if asked."""
     if len(body) != 4 or not isinstance(body[0], Local):
         return None
