@@ -27,7 +27,7 @@ FUZZ_ARGS ?=
 # More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
 LITE_ARGS ?=
 
-.PHONY: help lab notebooks test test-bare test-long fuzz frontend frontend-types check docs lite dist bench bench-core bench-viz dev other clean
+.PHONY: help lab notebooks test test-bare test-long fuzz frontend frontend-types check docs lite dist bench performance bench-core bench-viz dev other clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
@@ -44,6 +44,7 @@ help:
 	@echo 'make lite    the notebooks as a JupyterLite, in build/lite; see docs/where_it_opens.md'
 	@echo 'make dist    wheel and sdist, in dist/, with the bundle and the notebooks in them, and their tests'
 	@echo 'make bench   measure it beside other libraries; BENCH_ARGS="--quick" is luminal-lab bench --quick'
+	@echo 'make performance   measure docs/performance.md anew, its tables and its chart'
 	@echo 'make bench-core   measure the building of graphs, beside JAX and tinygrad, and the passes'
 	@echo 'make bench-viz   measure what pictures cost, static and in a browser; it needs a Chromium on the PATH'
 	@echo 'make other   another Python, in build/other, for the tests that ask two for the same'
@@ -117,6 +118,11 @@ dist: .venv/.installed-test
 
 bench: .venv/.installed-bench
 	$(BIN)/luminal-lab bench $(BENCH_ARGS)
+
+# The elementwise functions are last: they need the page.
+performance: .venv/.installed-bench
+	$(BIN)/luminal-lab bench --page docs/performance.md $(BENCH_ARGS)
+	$(BIN)/python -m luminal_lab.bench.studies.elementwise docs/performance.md
 
 bench-core: .venv/.installed-bench
 	DEV=NULL $(BIN)/python -m luminal_lab.bench.studies.core

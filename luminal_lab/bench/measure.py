@@ -101,6 +101,7 @@ def _measured(
             row = run.alone(workload) if workload.is_alone else run.row(workload)
             row.unable |= {n: why for n, why in report.missing.items() if n not in row.unable}
             row.conclude(report.rates)
+            row.date = datetime.now(UTC).isoformat(" ", "minutes").removesuffix("+00:00")
             report.rows.append(row)
             report.seconds = perf_counter() - begin
             bar.step()
@@ -217,7 +218,7 @@ class BenchRun:
         """Time all ready peers, repeating disturbed tries; the calmest one counts."""
         best: BenchRow | None = None
         for number in range(1 if self.options.is_quick else TRIES):
-            row.rounds, row.runs, row.tries = {}, {}, number + 1
+            row.rounds, row.runs, row.minima, row.tries = {}, {}, {}, number + 1
             with Load(process.id for process in ready.values()) as load:
                 self._rounds(workload, row, ready)
             row.busy = load.others
@@ -226,7 +227,7 @@ class BenchRun:
             if (row.spread or 0.0) <= STEADY:
                 break
         assert best is not None
-        row.rounds, row.runs, row.busy = best.rounds, best.runs, best.busy
+        row.rounds, row.runs, row.minima, row.busy = best.rounds, best.runs, best.minima, best.busy
 
     def _rounds(self, workload: Workload, row: BenchRow, ready: dict[str, Process]) -> None:
         seconds = QUICK_TURN if self.options.is_quick else workload.seconds
@@ -241,8 +242,7 @@ class BenchRun:
                     row.rounds.pop(name, None)
                     del ready[name]
                     continue
-                row.rounds.setdefault(name, []).append(statistics.median(times) * 1e3)
-                row.runs[name] = row.runs.get(name, 0) + len(times)
+                note(row, name, times)
 
     # -- a process for each run --------------------------------------------------------------------
 
@@ -263,8 +263,7 @@ class BenchRun:
                 if prepared is None:
                     continue
                 add_facts(row, name, prepared)
-                row.rounds.setdefault(name, []).append(prepared.seconds * 1e3)
-                row.runs[name] = k + 1
+                note(row, name, [prepared.seconds])
                 if name == OURS.name:
                     ours = prepared.results
                 elif ours is not None and k == 0:
@@ -302,6 +301,13 @@ class BenchRun:
             process.end()
 
 
+def note(row: BenchRow, name: str, times: Sequence[float]) -> None:
+    """Note the seconds of each run of a library's turn."""
+    row.rounds.setdefault(name, []).append(statistics.median(times) * 1e3)
+    row.minima[name] = min(row.minima.get(name, math.inf), min(times) * 1e3)
+    row.runs[name] = row.runs.get(name, 0) + len(times)
+
+
 def new_row(workload: Workload) -> BenchRow:
     """Return the row of a workload before anything is known."""
     return BenchRow(
@@ -312,6 +318,7 @@ def new_row(workload: Workload) -> BenchRow:
         written=workload.cost.written,
         tolerance=workload.tolerance,
         tokens=workload.tokens,
+        family=workload.family,
         goals=dict(workload.goals),
     )
 

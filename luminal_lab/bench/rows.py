@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from luminal_lab.bench.workload import USUAL
 from luminal_lab.errors import RecordingError
 from luminal_lab.machines.rates import PeakRates, check_rates, read_json
 from luminal_lab.plain import read
@@ -51,6 +52,8 @@ class BenchRow:
     """What went wrong: that we failed, or that results differ."""
     rounds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """For each library, the median ms of each round."""
+    minima: dict[str, float] = field(default_factory=dict[str, float])
+    """For each library, the ms of its fastest run: what other programs disturbed least."""
     runs: dict[str, int] = field(default_factory=dict[str, int])
     """How often each library ran."""
     tries: int = 1
@@ -69,6 +72,12 @@ class BenchRow:
     tolerance: float = 0.0
     tokens: int = 0
     """How many tokens of a language model a run computes."""
+    family: str = USUAL
+    """Which rows it is counted with in the means."""
+    date: str = ""
+    """When it was measured, in minutes."""
+    slower: str = ""
+    """How much slower it became since the run before, if it did."""
     goals: dict[str, float] = field(default_factory=dict[str, float])
     """The least ratio to a library, or the least share of the `limit`, or the most `ms`."""
 
@@ -79,6 +88,13 @@ class BenchRow:
         if not mine:
             return None
         return (max(mine) - min(mine)) / statistics.median(mine)
+
+    @property
+    def least_ratio(self) -> float | None:
+        """The fastest run of any library divided by our fastest."""
+        theirs = [ms for name, ms in self.minima.items() if name in self.peers]
+        mine = self.minima.get(OURS)
+        return min(theirs) / mine if theirs and mine else None
 
     def conclude(self, rates: PeakRates) -> None:
         """Compute what follows from the rounds."""
@@ -174,21 +190,24 @@ def slower(now: Report, then: Report) -> list[str]:
     These are rows whose fastest round now took longer than the slowest one then.
     """
     before = {row.name: row for row in then.rows}
-    sentences: list[str] = []
-    for row in now.rows:
-        old = before.get(row.name)
-        if old is None or row.ours_ms is None or old.ours_ms is None:
-            if old is not None and old.ours_ms is not None:
-                sentences.append(f"{row.name}: it failed, and took {old.ours_ms:.4g} ms then")
-            continue
-        mine, theirs = row.rounds[OURS], old.rounds[OURS]
-        if min(mine) > max(theirs):
-            sentences.append(
-                f"{row.name}: {row.ours_ms:.4g} ms, and {old.ours_ms:.4g} ms then: "
-                f"{row.ours_ms / old.ours_ms:.2f} times as long ({_span(mine)}; then "
-                f"{_span(theirs)})"
-            )
-    return sentences
+    pairs = [(row, before[row.name]) for row in now.rows if row.name in before]
+    sentences = {row.name: slowed(row, old) for row, old in pairs}
+    return [f"{name}: {sentence}" for name, sentence in sentences.items() if sentence]
+
+
+def slowed(row: BenchRow, old: BenchRow) -> str:
+    """Return how much slower a row became, or nothing if it did not."""
+    if old.ours_ms is None:
+        return ""
+    if row.ours_ms is None:
+        return f"it failed, and took {old.ours_ms:.4g} ms then"
+    mine, theirs = row.rounds[OURS], old.rounds[OURS]
+    if min(mine) <= max(theirs):
+        return ""
+    return (
+        f"{row.ours_ms:.4g} ms, and {old.ours_ms:.4g} ms then: {row.ours_ms / old.ours_ms:.2f} "
+        f"times as long ({_span(mine)}; then {_span(theirs)})"
+    )
 
 
 def differences(now: Report, then: Report) -> list[str]:

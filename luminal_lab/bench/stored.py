@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from luminal_lab.bench.workload import Arrays
-from luminal_lab.core.dtypes import Array
+from luminal_lab.core.dtypes import Array, DType
 
 PAGE = 4096
 """The alignment of arrays, so that libraries can use them without copying."""
@@ -36,7 +36,7 @@ def store(arrays: Arrays, path: Path) -> StoredArrays:
     placed: dict[str, ArrayPosition] = {}
     size = 0
     for name, array in arrays.items():
-        placed[name] = ArrayPosition(array.dtype.str, array.shape, size)
+        placed[name] = ArrayPosition(array.dtype.name, array.shape, size)
         size += -(-array.nbytes // PAGE) * PAGE
     with path.open("wb+") as file:
         file.truncate(max(size, PAGE))
@@ -66,5 +66,5 @@ def _mapped(file: int, size: int) -> mmap.mmap:
 
 def _view(whole: mmap.mmap, placed: ArrayPosition) -> Array:
     count = int(np.prod(placed.shape))
-    flat = np.frombuffer(whole, placed.dtype, count, placed.offset)
+    flat = np.frombuffer(whole, DType(placed.dtype).numpy, count, placed.offset)
     return flat.reshape(placed.shape)

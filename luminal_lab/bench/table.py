@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import NamedTuple
 
-from luminal_lab.bench.rows import BenchRow, Report, geometric_mean
+from luminal_lab.bench.rows import OURS, BenchRow, Report, geometric_mean
+from luminal_lab.bench.workload import USUAL
 from luminal_lab.machines.load import load_text
 
 WIDTH = 100
@@ -17,7 +18,11 @@ LEAST_MEAN = 1.5
 """The geometric mean of the ratios on those lines."""
 LEAST_SHARE = 0.7
 """The share of the limit on lines limited by memory, and in large products."""
-HEADER = "workload                 ours, ms best peer, ms which           ratio  limit"
+LEAST_FAMILY_MEAN = 1.15
+"""The geometric mean of the ratios of the usual sizes, and of all others."""
+HEADER = (
+    "workload              ours, ms     least      peer     least which         ratio least limit"
+)
 
 
 class Shortfall(NamedTuple):
@@ -30,13 +35,15 @@ class Shortfall(NamedTuple):
 def line(row: BenchRow) -> str:
     """Return the line of a row."""
     best = None if row.best_peer is None else row.peers[row.best_peer]
-    notes = [f"noise {row.spread:.0%}"] if row.spread is not None and row.spread > 0.1 else []
+    note = f"±{row.spread:.0%}" if row.spread is not None and row.spread > 0.1 else ""
     if row.failed:
-        notes = ["FAILED" if row.ours_ms is None else "see below"]
+        note = "FAILED" if row.ours_ms is None else "below"
+    theirs = None if row.best_peer is None else row.minima.get(row.best_peer)
     return (
-        f"{row.name:<22} {number(row.ours_ms):>10} {number(best):>13} {row.best_peer or '-':<14} "
-        f"{'-' if row.best_peer_ratio is None else f'{row.best_peer_ratio:.2f}':>6} "
-        f"{'-' if row.limit_share is None else f'{row.limit_share:.0%}':>6}  {' '.join(notes)}"
+        f"{row.name:<20} {number(row.ours_ms):>9} {number(row.minima.get(OURS)):>9} "
+        f"{number(best):>9} {number(theirs):>9} {row.best_peer or '-':<13} "
+        f"{ratio(row.best_peer_ratio):>5} {ratio(row.least_ratio):>5} {share(row.limit_share):>5}"
+        f"  {note}"
     ).rstrip()
 
 
@@ -62,6 +69,16 @@ def extras(row: BenchRow) -> list[str]:
     return lines
 
 
+def ratio(value: float | None) -> str:
+    """Return a ratio, or a dash."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def share(value: float | None) -> str:
+    """Return a share of the limit, or a dash."""
+    return "-" if value is None else f"{value:.0%}"
+
+
 def number(ms: float | None) -> str:
     """Return milliseconds with four significant digits.
 
@@ -81,13 +98,17 @@ def head(report: Report) -> str:
         f"{rates.gflops():.1f} GFLOP/s, reads {rates.gbytes():.1f} GB/s, "
         f"copies {rates.gbytes('copy'):.1f} GB/s ({rates.how})"
     )
-    peers = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     title = f"luminal_lab {report.version} on {rates.device}, {many}"
     text = [title + ("; small sizes, for a quick look" if report.is_quick else ""), limits]
-    text += textwrap.wrap(f"beside {peers or 'nothing'}", WIDTH)
+    text += textwrap.wrap(f"beside {versions(report)}", WIDTH)
     for name, missing in report.missing.items():
         text += textwrap.wrap(f"without {name}: {missing}", WIDTH)
     return "\n".join([*text, "", HEADER, "-" * WIDTH])
+
+
+def versions(report: Report) -> str:
+    """Return the libraries that were measured, with their versions."""
+    return ", ".join(f"{name} {version}" for name, version in report.versions.items()) or "nothing"
 
 
 def foot(report: Report) -> str:
@@ -120,18 +141,21 @@ def foot(report: Report) -> str:
 def means(report: Report) -> list[str]:
     """Return the lines about geometric means."""
     rows = [row for row in report.rows if row.best_peer_ratio]
+    usual = [row for row in rows if row.family == USUAL]
+    others = [row for row in rows if row.family != USUAL]
+    families = ", ".join(dict.fromkeys(row.family for row in others))
     room = [row for row in rows if (row.best_peer_limit_share or 1) < FREE]
-    text: list[str] = []
-    mean = geometric_mean(row.best_peer_ratio or 0 for row in rows)
-    if mean is not None:
-        text.append(f"geometric mean of the ratios, {counted(rows)}: {mean:.2f}")
-    mean = geometric_mean(row.best_peer_ratio or 0 for row in room)
-    if mean is not None:
-        text.append(
-            f"where the best peer is below {FREE:.0%} of the limit, {counted(room)}: {mean:.2f} "
-            f"(goal: {LEAST_MEAN})"
-        )
-    return text
+    parts = [
+        (f"geometric mean of the ratios, {USUAL}", usual, LEAST_FAMILY_MEAN),
+        (families, others, LEAST_FAMILY_MEAN),
+        (f"where the best peer is below {FREE:.0%} of the limit", room, LEAST_MEAN),
+    ]
+    return [
+        f"{name}, {counted(part)}: {geometric_mean(row.best_peer_ratio or 0 for row in part):.2f}"
+        f", of minima {ratio(geometric_mean(row.least_ratio or 1 for row in part))} (goal: {goal})"
+        for name, part, goal in parts
+        if part
+    ]
 
 
 def counted(rows: list[BenchRow]) -> str:

@@ -11,6 +11,8 @@ import numpy as np
 Arrays: TypeAlias = dict[str, Any]
 """NumPy arrays by name, each of its own dtype."""
 Sizes: TypeAlias = Mapping[str, int]
+USUAL = "usual sizes"
+"""The family of rows in the sizes that benchmarks have; the others are what users run besides."""
 
 
 class Cost(NamedTuple):
@@ -49,6 +51,10 @@ class Workload:
     """Whether other libraries have anything like it."""
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     """Peers that are left out, and why."""
+    family: str = USUAL
+    """Which rows it is counted with in the means."""
+    is_call: bool = False
+    """Whether ours is called as a function of arrays: a call is most of what it costs."""
     is_alone: bool = False
     """Whether each run has a process of its own, in which nothing has been done before."""
     form: str = ""

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import prod
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from luminal_lab.bench import model_data
 from luminal_lab.bench.workload import Arrays, Cost, Sizes, Workload
+from luminal_lab.core.dtypes import DType
 
-F32 = 4
-"""The bytes of a float32."""
-Data = Callable[[Sizes, np.random.Generator], Arrays]
+F32, HALF = 4, 2
+"""The bytes of a float32, and of a float of 16 bits."""
+Data: TypeAlias = Callable[[Sizes, np.random.Generator], Arrays]
+Shapes: TypeAlias = dict[str, tuple[int, ...]]
 
 
 def workloads(quick: bool = False) -> tuple[Workload, ...]:
     """Return all workloads in the order of the table; `quick` gives them smaller sizes."""
-    parts = _by_rows, _products, _mixing, _models, calls, _compiling
+    usual = _by_rows, _products, _mixing, _models
+    parts = *usual, _odd, _axes, _halves, _small, calls, _compiling
     return tuple(workload for part in parts for workload in part(quick))
 
 
 # -- data ------------------------------------------------------------------------------------------
 
 
-def normal(shapes: Callable[[Sizes], dict[str, tuple[int, ...]]]) -> Data:
+def normal(shapes: Callable[[Sizes], Shapes]) -> Data:
     """Return a function that draws normal float32 numbers of some shapes."""
 
     def draw(sizes: Sizes, rng: np.random.Generator) -> Arrays:
@@ -33,12 +38,11 @@ def normal(shapes: Callable[[Sizes], dict[str, tuple[int, ...]]]) -> Data:
     return draw
 
 
-def uniform(*names: str) -> Data:
-    """Return a function that draws arrays [rows, columns] of numbers between -1 and 1."""
+def uniform(shapes: Callable[[Sizes], Shapes]) -> Data:
+    """Return a function that draws numbers between -1 and 1."""
 
     def draw(sizes: Sizes, rng: np.random.Generator) -> Arrays:
-        shape = sizes["rows"], sizes["columns"]
-        return {name: rng.random(shape, np.float32) * 2 - 1 for name in names}
+        return {n: rng.random(s, np.float32) * 2 - 1 for n, s in shapes(sizes).items()}
 
     return draw
 
@@ -55,79 +59,175 @@ def scaled(data: Data, names: str, factor: float) -> Data:
     return draw
 
 
-# -- elementwise operations and reductions ---------------------------------------------------------
+def rounded(data: Data, dtype: str) -> Data:
+    """Return a function that draws the same in another dtype."""
+
+    def draw(sizes: Sizes, rng: np.random.Generator) -> Arrays:
+        return {n: array.astype(DType(dtype).numpy) for n, array in data(sizes, rng).items()}
+
+    return draw
+
+
+# -- operations ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kind of computation: its words, its arrays, and its operations."""
+
+    about: str
+    shapes: Callable[[Sizes], Shapes]
+    result: Callable[[Sizes], tuple[int, ...]]
+    flops: Callable[[Sizes], int]
+    draw: Callable[[Callable[[Sizes], Shapes]], Data] = normal
+    weights: str = ""
+    """The arrays that are scaled as weights are, by the size of the `width`."""
+
+
+def _table(s: Sizes) -> tuple[int, int]:
+    return s["rows"], s["columns"]
+
+
+def _block(s: Sizes) -> tuple[int, int, int]:
+    return s["outer"], s["axis"], s["inner"]
+
+
+def _flops(each: int) -> Callable[[Sizes], int]:
+    """Return a function that counts so many operations for each element."""
+    return lambda s: each * prod(_block(s) if "axis" in s else _table(s))
+
+
+def _mlp(s: Sizes) -> Shapes:
+    width, hidden = s["width"], s["hidden"]
+    x = {"x": (s["rows"], width)}
+    return x | {
+        "up": (width, hidden),
+        "up_bias": (hidden,),
+        "down": (hidden, width),
+        "down_bias": (width,),
+    }
+
+
+TABLE = "{rows}x{columns}"
+BLOCK_OF = "axis 1 of {outer}x{axis}x{inner}"
+FORMS: dict[str, Form] = {
+    "add": Form(f"x + y of {TABLE}", lambda s: dict.fromkeys("xy", _table(s)), _table, _flops(1)),
+    "gelu": Form(f"gelu (by tanh) over {TABLE}", lambda s: {"x": _table(s)}, _table, _flops(9)),
+    "softmax": Form(
+        f"softmax of each row over {TABLE}", lambda s: {"x": _table(s)}, _table, _flops(5)
+    ),
+    "layer_norm": Form(
+        f"layer norm over {TABLE}",
+        lambda s: {"x": _table(s)} | dict.fromkeys(("weight", "bias"), (s["columns"],)),
+        _table,
+        _flops(7),
+    ),
+    "rms_norm": Form(
+        f"RMS norm over {TABLE}",
+        lambda s: {"x": _table(s), "weight": (s["columns"],)},
+        _table,
+        _flops(4),
+    ),
+    "chain": Form(
+        f"a chain of 12 elementwise operations over {TABLE}",
+        lambda s: dict.fromkeys("xy", _table(s)),
+        _table,
+        _flops(12),
+        uniform,
+    ),
+    "sum_rows": Form(
+        f"sum of each row over {TABLE}",
+        lambda s: {"x": _table(s)},
+        lambda s: (s["rows"],),
+        _flops(1),
+    ),
+    "sum_columns": Form(
+        f"sum of each column over {TABLE}",
+        lambda s: {"x": _table(s)},
+        lambda s: (s["columns"],),
+        _flops(1),
+    ),
+    "transpose": Form(
+        f"a copy of {TABLE}, transposed",
+        lambda s: {"x": _table(s)},
+        lambda s: (s["columns"], s["rows"]),
+        _flops(0),
+    ),
+    "softmax_axis": Form(
+        f"softmax along {BLOCK_OF}", lambda s: {"x": _block(s)}, _block, _flops(5)
+    ),
+    "layer_norm_axis": Form(
+        f"layer norm along {BLOCK_OF}",
+        lambda s: {"x": _block(s)} | dict.fromkeys(("weight", "bias"), (s["axis"],)),
+        _block,
+        _flops(7),
+    ),
+    "sum_axis": Form(
+        f"sum along {BLOCK_OF}",
+        lambda s: {"x": _block(s)},
+        lambda s: (s["outer"], s["inner"]),
+        _flops(1),
+    ),
+    "matmul": Form(
+        "matmul of {m}x{k} and {k}x{n}",
+        lambda s: {"a": (s["m"], s["k"]), "b": (s["k"], s["n"])},
+        lambda s: (s["m"], s["n"]),
+        lambda s: 2 * s["m"] * s["k"] * s["n"],
+    ),
+    "mlp": Form(
+        "two linear layers with gelu between, {rows}x{width} to {hidden} to {width}",
+        _mlp,
+        lambda s: (s["rows"], s["width"]),
+        lambda s: 4 * s["rows"] * s["width"] * s["hidden"],
+        weights="up down",
+    ),
+    "linear_gelu": Form(
+        "a linear layer with gelu, x @ weight.T, {rows}x{width} to {hidden}",
+        lambda s: {
+            "x": (s["rows"], s["width"]),
+            "weight": (s["hidden"], s["width"]),
+            "bias": (s["hidden"],),
+        },
+        lambda s: (s["rows"], s["hidden"]),
+        lambda s: (2 * s["width"] + 10) * s["rows"] * s["hidden"],
+        weights="weight",
+    ),
+}
+"""What the rows of plain operations compute; models have functions of their own."""
+
+
+def operation(name: str, sizes: Sizes, kind: str = "", dtype: str = "", **more: Any) -> Workload:
+    """Return a row for one of the `FORMS`, by default the one of its name."""
+    kind = kind or name.replace("-", "_")
+    form = FORMS[kind]
+    data = form.draw(form.shapes)
+    if form.weights:
+        data = scaled(data, form.weights, sizes["width"] ** -0.5)
+    if dtype:
+        data = rounded(data, dtype)
+    bytes_each = HALF if dtype else F32
+    return Workload(
+        name,
+        kind,
+        form.about.format(**sizes) + f", in {dtype}" * bool(dtype),
+        sizes,
+        data,
+        Cost(
+            form.flops(sizes),
+            bytes_each * sum(map(prod, form.shapes(sizes).values())),
+            bytes_each * prod(form.result(sizes)),
+        ),
+        **more,
+    )
 
 
 def _by_rows(quick: bool) -> Iterator[Workload]:
-    rows, columns = (64, 256) if quick else (2048, 4096)
-    sizes = {"rows": rows, "columns": columns}
-    n, bytes_each = rows * columns, F32 * rows * columns
-    plain = normal(lambda s: {"x": (s["rows"], s["columns"])})
-    weighed = normal(lambda s: {"x": (s["rows"], s["columns"]), "weight": (s["columns"],)})
-    both = normal(
-        lambda s: {
-            "x": (s["rows"], s["columns"]),
-            "weight": (s["columns"],),
-            "bias": (s["columns"],),
-        }
-    )
-    of = f"over {rows}x{columns}"
-    yield Workload(
-        "gelu", "gelu", f"gelu (by tanh) {of}", sizes, plain, Cost(9 * n, bytes_each, bytes_each)
-    )
-    yield Workload(
-        "softmax",
-        "softmax",
-        f"softmax of each row {of}",
-        sizes,
-        plain,
-        Cost(5 * n, bytes_each, bytes_each),
-        variants=("any rows", "specialised"),
-    )
-    yield Workload(
-        "layer-norm",
-        "layer_norm",
-        f"layer norm {of}",
-        sizes,
-        both,
-        Cost(7 * n, bytes_each, bytes_each),
-    )
-    yield Workload(
-        "rms-norm",
-        "rms_norm",
-        f"RMS norm {of}",
-        sizes,
-        weighed,
-        Cost(4 * n, bytes_each, bytes_each),
-    )
-    yield Workload(
-        "chain",
-        "chain",
-        f"a chain of 12 elementwise operations {of}",
-        sizes,
-        uniform("x", "y"),
-        Cost(12 * n, 2 * bytes_each, bytes_each),
-    )
-    yield Workload(
-        "sum-rows",
-        "sum_rows",
-        f"sum of each row {of}",
-        sizes,
-        plain,
-        Cost(n, bytes_each, F32 * rows),
-    )
-    yield Workload(
-        "sum-columns",
-        "sum_columns",
-        f"sum of each column {of}",
-        sizes,
-        plain,
-        Cost(n, bytes_each, F32 * columns),
-        tolerance=3e-5,
-    )
-
-
-# -- products --------------------------------------------------------------------------------------
+    sizes = {"rows": 64, "columns": 256} if quick else {"rows": 2048, "columns": 4096}
+    yield operation("gelu", sizes)
+    yield operation("softmax", sizes, variants=("any rows", "specialised"))
+    for name in ("layer-norm", "rms-norm", "chain", "sum-rows"):
+        yield operation(name, sizes)
+    yield operation("sum-columns", sizes, tolerance=3e-5)
 
 
 def _products(quick: bool) -> Iterator[Workload]:
@@ -136,50 +236,98 @@ def _products(quick: bool) -> Iterator[Workload]:
         m, k, n = (int(size) for size in (name.split("x") * 3)[:3])
         if quick:
             m, k, n = (small[name],) * 3 if name in small else (32, 48, 80)
-        sizes = {"m": m, "k": k, "n": n}
-        yield Workload(
-            f"matmul-{name}",
-            "matmul",
-            f"matmul of {m}x{k} and {k}x{n}",
-            sizes,
-            normal(lambda s: {"a": (s["m"], s["k"]), "b": (s["k"], s["n"])}),
-            Cost(2 * m * k * n, F32 * (m * k + k * n), F32 * m * n),
-        )
+        yield operation(f"matmul-{name}", {"m": m, "k": k, "n": n}, "matmul")
     rows, width, hidden = (16, 32, 64) if quick else (128, 768, 3072)
-    shapes = {
-        "x": (rows, width),
-        "up": (width, hidden),
-        "up_bias": (hidden,),
-        "down": (hidden, width),
-        "down_bias": (width,),
-    }
-    yield Workload(
-        "mlp",
-        "mlp",
-        f"two linear layers with gelu between, {rows}x{width} to {hidden} to {width}",
-        {"rows": rows, "width": width, "hidden": hidden},
-        scaled(normal(lambda s: shapes), "up down", width**-0.5),
-        Cost(
-            4 * rows * width * hidden,
-            F32 * sum(prod(shape) for shape in shapes.values()),
-            F32 * rows * width,
-        ),
-        variants=("any rows", "specialised"),
-    )
-    shapes_of_linear = {"x": (rows, width), "weight": (hidden, width), "bias": (hidden,)}
-    yield Workload(
-        "linear-gelu",
-        "linear_gelu",
-        f"a linear layer with gelu, x @ weight.T, {rows}x{width} to {hidden}",
-        {"rows": rows, "width": width, "hidden": hidden},
-        scaled(normal(lambda s: shapes_of_linear), "weight", width**-0.5),
-        Cost(
-            (2 * width + 10) * rows * hidden,
-            F32 * sum(prod(shape) for shape in shapes_of_linear.values()),
-            F32 * rows * hidden,
-        ),
-        variants=("any rows", "specialised"),
-    )
+    for name in ("mlp", "linear-gelu"):
+        sizes = {"rows": rows, "width": width, "hidden": hidden}
+        yield operation(name, sizes, variants=("any rows", "specialised"))
+
+
+# -- what users run besides ------------------------------------------------------------------------
+
+NO_HALVES = "NumPy computes halves one by one in software, and rounds every step to them"
+NO_BFLOAT16 = "ONNX Runtime has no kernels for bfloat16 on a CPU"
+
+
+def _odd(quick: bool) -> Iterator[Workload]:
+    """Yield sizes that are no powers of two, batches of all kinds, and very long rows."""
+    more: dict[str, Any] = {"family": "odd sizes", "seconds": 0.2}
+    for name in ("17x1000x999", "100", "4096x64x64"):
+        m, k, n = (int(size) for size in (name.split("x") * 3)[:3])
+        m, k, n = (min(m, 33), min(k, 50), min(n, 49)) if quick else (m, k, n)
+        sizes = {"m": m, "k": k, "n": n}
+        yield operation(f"matmul-{name}", sizes, "matmul", is_call=True, **more)
+    for batch in (1, 3, 64):
+        width, hidden = (32, 48) if quick else (768, 3072)
+        sizes = {"rows": batch, "width": width, "hidden": hidden}
+        yield operation(f"mlp-batch-{batch}", sizes, "mlp", is_call=True, **more)
+    sizes = {"rows": 3, "columns": 257} if quick else {"rows": 64, "columns": 50_257}
+    for name in ("softmax", "layer-norm", "sum-rows"):
+        kind = name.replace("-", "_")
+        yield operation(f"{name}-50257", sizes, kind, tolerance=3e-5, **more)
+    sizes = {"rows": 5, "columns": 77} if quick else {"rows": 999, "columns": 1001}
+    yield operation("gelu-999x1001", sizes, "gelu", **more)
+
+
+def _axes(quick: bool) -> Iterator[Workload]:
+    """Yield what runs along an axis that is not the last."""
+    more: dict[str, Any] = {"family": "other axes", "seconds": 0.2}
+    for name, outer, axis, inner in (
+        ("softmax-axis-0", 1, 2048, 1000),
+        ("softmax-axis-1", 16, 300, 512),
+        ("layer-norm-axis-1", 8, 96, 3136),
+        ("sum-axis-1", 64, 128, 999),
+    ):
+        sizes = {"outer": outer, "axis": axis, "inner": inner}
+        if quick:
+            sizes = {"outer": min(outer, 3), "axis": 20, "inner": 33}
+        kind = name[:-2].replace("-", "_")
+        yield operation(name, sizes, kind, tolerance=3e-5, **more)
+    sizes = {"rows": 31, "columns": 65} if quick else {"rows": 2047, "columns": 3001}
+    yield operation("transpose", sizes, **more)
+
+
+def _halves(quick: bool) -> Iterator[Workload]:
+    """Yield operations on numbers of 16 bits."""
+    rows = {"rows": 16, "columns": 64} if quick else {"rows": 2048, "columns": 4096}
+    product = dict.fromkeys("mkn", 32 if quick else 512)
+    layers = {"rows": 8, "width": 32, "hidden": 64}
+    layers = layers if quick else {"rows": 128, "width": 768, "hidden": 3072}
+    for kind, sizes, dtypes in (
+        ("gelu", rows, "float16 bfloat16"),
+        ("softmax", rows, "float16 bfloat16"),
+        ("layer-norm", rows, "float16 bfloat16"),
+        ("matmul", product, "float16 bfloat16"),
+        ("linear-gelu", layers, "bfloat16"),
+    ):
+        for dtype in dtypes.split():
+            left_out = {"NumPy": NO_HALVES}
+            left_out |= {"ONNX Runtime": NO_BFLOAT16} if dtype == "bfloat16" else {}
+            yield operation(
+                f"{kind}-{dtype}",
+                sizes,
+                kind.replace("-", "_"),
+                dtype,
+                family="half precision",
+                seconds=0.2,
+                # A few units in the last place, of which there are 11 bits, or 8.
+                tolerance=2e-2 if dtype == "bfloat16" else 3e-3,
+                left_out=left_out,
+            )
+
+
+def _small(quick: bool) -> Iterator[Workload]:
+    """Yield graphs so small that calls are what takes time."""
+    rows = {"rows": 1, "columns": 64}
+    for kind, sizes in (
+        ("add", rows),
+        ("softmax", rows),
+        ("chain", rows),
+        ("mlp", {"rows": 1, "width": 16, "hidden": 32}),
+    ):
+        yield operation(
+            f"small-{kind}", sizes, kind, family="small graphs", seconds=0.1, is_call=True
+        )
 
 
 def _mixing(quick: bool) -> Iterator[Workload]:

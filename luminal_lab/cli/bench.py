@@ -12,6 +12,7 @@ import luminal_lab
 from luminal_lab.bench.measure import Options, measure
 from luminal_lab.bench.model_files import SHAPES
 from luminal_lab.bench.model_workloads import model_workloads
+from luminal_lab.bench.page import write_page
 from luminal_lab.bench.paired import (
     Pair,
     PairedReport,
@@ -34,8 +35,9 @@ from luminal_lab.writing import write_bytes
 ABOUT = """\
 Measure luminal_lab beside NumPy, PyTorch, torch.compile, JAX, ONNX Runtime and tinygrad: the same
 work on the same data with the same number of threads, in turns, comparing results. Each row has
-the median of three rounds, the ratio to the fastest library (above 1 where luminal_lab is faster),
-and the share of what the machine's rates allow. Libraries: pip install 'luminal-lab[bench]'.
+the median of three rounds and the fastest run, ours and the fastest library's, the ratios of both
+(above 1 where luminal_lab is faster), and the share of what the machine's rates allow.
+Libraries: pip install 'luminal-lab[bench]'.
 
 With --models the rows are prompts, steps and first tokens of a Llama from GGUF files with drawn
 weights, in float32, bfloat16, float16, Q8_0 and Q4_K_M, beside llama.cpp, PyTorch, torch.compile
@@ -45,6 +47,7 @@ luminal-lab bench --quick                     small sizes: does everything work?
 luminal-lab bench --only matmul-1024,gelu     these two
 luminal-lab bench --json today.json           keep the rows
 luminal-lab bench --against today.json        what became slower since then?
+luminal-lab bench --page docs/performance.md  write table and chart anew
 luminal-lab bench --old HEAD~3                this checkout beside an old one, in pairs
 luminal-lab bench --models --shape small      language models, of 0.1 billion weights
 luminal-lab bench --models --only decode-128-q8_0 --peers llama.cpp"""
@@ -73,6 +76,12 @@ def options(reader: OptionReader) -> None:
     reader.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
     reader.add_argument("--json", metavar="FILE", type=Path, help="save the rows there")
     reader.add_argument(
+        "--page",
+        metavar="FILE",
+        type=Path,
+        help="write table and chart into this page; rows that are not run stay as they are there",
+    )
+    reader.add_argument(
         "--against", metavar="FILE", type=Path, help="say what became slower since that --json"
     )
     reader.add_argument(
@@ -100,8 +109,7 @@ def wrapped(text: str, words: Iterable[str]) -> str:
 
 def run(given: argparse.Namespace) -> int:
     """Measure the chosen rows, print the table, and return the exit status."""
-    if given.shape is not None and not given.models:
-        raise ArgumentError("bench: --shape is given without --models", hint="give both")
+    check_together(given)
     rows = model_workloads(given.shape or "1b", quick=given.quick) if given.models else None
     chosen = chosen_workloads(",".join(given.only), rows or workloads(given.quick))
     known = MODEL_PEERS if given.models else PEERS
@@ -111,8 +119,9 @@ def run(given: argparse.Namespace) -> int:
     if given.old is not None:
         return run_paired(given, chosen)
     then = None if given.against is None else read_report(given.against)
-    if given.json is not None:
-        check_place("bench", given.json)
+    for path in (given.json, given.page):
+        if path is not None:
+            check_place("bench", path)
 
     def done(report: Report, row: BenchRow) -> None:
         if len(report.rows) == 1:
@@ -135,7 +144,21 @@ def run(given: argparse.Namespace) -> int:
         print_changes(report, then, given.against)
     if given.json is not None:
         write_bytes("bench", given.json, report.to_json().encode())
+    if given.page is not None:
+        write_page(given.page, report)
     return 0 if report.is_good else 1
+
+
+def check_together(given: argparse.Namespace) -> None:
+    """Raise for options that do not go together."""
+    if given.shape is not None and not given.models:
+        raise ArgumentError("bench: --shape is given without --models", hint="give both")
+    other = next((name for name in ("models", "quick", "old") if getattr(given, name)), None)
+    if given.page is not None and other is not None:
+        raise ArgumentError(
+            f"bench: --page and --{other} are given, and the page has full runs beside libraries",
+            hint=f"leave out --{other}",
+        )
 
 
 def run_paired(given: argparse.Namespace, chosen: list[Workload]) -> int:

@@ -149,8 +149,8 @@ def asinh(x: F) -> F:
 def erfc(x: F) -> F:
     """Return erfc(x) for x from 0 to 28: exp(-x²) times a polynomial in 1 / (1 + p x)."""
     # A multiple of 1/16 has an exact square; the error of x² would be an error of the power.
-    low = x.remainder(0.0625)
-    high = x - low
+    high = (x * 16.0).floor() * 0.0625
+    low = x - high
     power = exp(-(high * high)) * (low * (x + high) * -LOG2E).exp2()
     part = (x * ERFC_SLOPE + 1.0).recip()
     return power * (part * polynomial(part, ERFC))

@@ -52,6 +52,8 @@ def test_a_row_has_three_rounds_of_everybody_who_did_the_work(report):
     assert row.best_peer_ratio == min(row.peers.values()) / row.ours_ms
     assert row.limit_share == row.limit_ms / row.ours_ms
     assert row.runs["NumPy"] >= 3
+    assert row.minima.keys() == row.rounds.keys()
+    assert all(row.minima[name] <= min(times) for name, times in row.rounds.items())
     assert row.first_ms.keys() == {"luminal_lab", "NumPy", "Wrong", "Crashing"}
 
 

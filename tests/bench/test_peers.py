@@ -14,6 +14,7 @@ from luminal_lab.bench.peers.onnxruntime import ONNXRuntime
 from luminal_lab.bench.peers.ours import Ours
 from luminal_lab.bench.peers.peer import MEMORY
 from luminal_lab.bench.peers.torch import Torch
+from luminal_lab.bench.workload import USUAL
 from luminal_lab.bench.workloads import workloads
 from tests.needs import need
 
@@ -31,7 +32,7 @@ def test_ours_agrees(workload, request):
     data = workload.data(workload.sizes, np.random.default_rng(0))
     for array in data.values():
         array.flags.writeable = False  # as in a run, where others read it too
-    if NumPy.spells(workload.kind):
+    if NumPy.spells(workload.kind) and "NumPy" not in workload.left_out:
         witness = NumPy(1)
     else:
         request.getfixturevalue("torch")
@@ -41,6 +42,19 @@ def test_ours_agrees(workload, request):
     for variant in ("", *workload.variants):
         ours = results(Ours(1, variant), workload, data)
         assert apart("the witness", theirs, ours, workload.tolerance) == []
+
+
+@pytest.mark.share(8)
+@pytest.mark.parametrize(
+    "workload",
+    [one for one in CHOSEN if one.family != USUAL and "ONNX Runtime" not in one.left_out],
+    ids=lambda one: one.name,
+)
+def test_onnx_runtime_agrees(workload):
+    need("onnxruntime", "onnx")
+    data = workload.data(workload.sizes, np.random.default_rng(0))
+    theirs, ours = (results(kind(1), workload, data) for kind in (ONNXRuntime, Ours))
+    assert apart("the witness", theirs, ours, workload.tolerance) == []
 
 
 # -- language models -------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Data in a file that several processes map."""
 
+import ml_dtypes
 import numpy as np
 
 from luminal_lab.bench.stored import PAGE, opened, store
@@ -10,6 +11,7 @@ def test_arrays_come_back_as_they_were(tmp_path):
         "a": np.arange(6, dtype=np.float32).reshape(2, 3),
         "b": np.arange(5000),
         "c": np.array([1.5, -2.0], np.float16),
+        "d": np.array([1.5, -2.0], ml_dtypes.bfloat16),
         "none": np.zeros((0, 3), np.int8),
     }
     stored = store(arrays, tmp_path / "data")

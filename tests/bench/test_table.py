@@ -1,25 +1,35 @@
 """The table: lines of a terminal, and what falls short of the goals."""
 
 from luminal_lab.bench.rows import BenchRow
-from luminal_lab.bench.table import HEADER, WIDTH, extras, foot, head, line, shortfalls
+from luminal_lab.bench.table import HEADER, WIDTH, extras, foot, head, line, means, shortfalls
 from tests.bench.test_rows import RATES, report, row
 
 
 def test_a_line():
     made = row(NumPy=[2.0, 2.0, 2.0])
+    made.minima = {"luminal_lab": 0.9, "NumPy": 1.8}
     assert [HEADER, line(made)] == [
-        "workload                 ours, ms best peer, ms which           ratio  limit",
-        "one                           1.1             2 NumPy            1.82    45%  noise 18%",
+        "workload              ours, ms     least      peer     least which         ratio least "
+        "limit",
+        "one                        1.1       0.9         2       1.8 NumPy          1.82  2.00   "
+        "45%  ±18%",
     ]
     made.rounds["luminal_lab"] = [1.1, 1.1, 1.1]
     assert line(made).endswith("45%")
+
+
+def test_minima_are_of_any_library():
+    made = row(NumPy=[2.0, 2.0, 2.0], JAX=[2.1, 2.1, 2.1])
+    assert made.least_ratio is None
+    made.minima = {"luminal_lab": 1.0, "luminal_lab, any rows": 0.1, "NumPy": 1.9, "JAX": 1.5}
+    assert made.least_ratio == 1.5
 
 
 def test_a_line_of_what_failed():
     made = row(ours=(), NumPy=[2.0, 2.0, 2.0])
     made.failed.append("luminal_lab: " + "it did not work " * 8)
     text = [line(made), *extras(made)]
-    assert text[0].split() == ["one", "-", "2", "NumPy", "-", "-", "FAILED"]
+    assert text[0].split() == ["one", "-", "-", "2", "-", "NumPy", "-", "-", "-", "FAILED"]
     assert text[1].startswith("  ! luminal_lab: it did not work")
     assert text[2].startswith("    did not")
     assert max(map(len, text)) <= WIDTH
@@ -133,12 +143,20 @@ def test_what_was_left_out_for_want_of_time_is_listed():
     assert "  there was no time for b, c\n" in foot(made)
 
 
-def test_the_means_are_of_all_lines_and_of_those_with_room():
+def test_the_means_are_of_usual_sizes_of_others_and_of_those_with_room():
     near = row("a", ours=(1.0, 1.0, 1.0), NumPy=[0.5, 0.5, 0.5])  # at the limit
     far = row("b", ours=(1.0, 1.0, 1.0), NumPy=[2.0, 2.0, 2.0])
-    text = foot(report(near, far))
-    assert "geometric mean of the ratios, 2 lines: 1.00" in text
-    assert "where the best peer is below 70% of the limit, 1 line: 2.00 (goal: 1.5)" in text
+    odd, half = row("c", NumPy=[1.1, 1.1, 1.1]), row("d", NumPy=[4.4, 4.4, 4.4])
+    odd.family, half.family = "odd sizes", "half precision"
+    for made in (near, far, odd, half):
+        made.minima = {"luminal_lab": 0.5, "NumPy": 0.5}
+    assert means(report(near, far)) == [
+        "geometric mean of the ratios, usual sizes, 2 lines: 1.00, of minima 1.00 (goal: 1.15)",
+        "where the best peer is below 70% of the limit, 1 line: 2.00, of minima 1.00 (goal: 1.5)",
+    ]
+    assert means(report(near, odd, half))[1] == (
+        "odd sizes, half precision, 2 lines: 2.00, of minima 1.00 (goal: 1.15)"
+    )
 
 
 def test_what_was_not_done_is_listed_once_with_its_reason():

@@ -18,6 +18,12 @@ NAMES = """
 gelu softmax layer-norm rms-norm chain sum-rows sum-columns
 matmul-256 matmul-512 matmul-1024 matmul-2048 matmul-128x768x3072 mlp linear-gelu
 attention attention-causal conv gpt2 llama-decode llama-decode-q8 train-cnn train-gpt decode-cache
+matmul-17x1000x999 matmul-100 matmul-4096x64x64 mlp-batch-1 mlp-batch-3 mlp-batch-64
+softmax-50257 layer-norm-50257 sum-rows-50257 gelu-999x1001
+softmax-axis-0 softmax-axis-1 layer-norm-axis-1 sum-axis-1 transpose
+gelu-float16 gelu-bfloat16 softmax-float16 softmax-bfloat16 layer-norm-float16 layer-norm-bfloat16
+matmul-float16 matmul-bfloat16 linear-gelu-bfloat16
+small-add small-softmax small-chain small-mlp
 call-step call-execute call-function
 compile-cold compile-cached
 import compile-ten-cold compile-known compile-gpt2-train-cached compile-convnet-cold
@@ -48,12 +54,22 @@ def test_sizes_are_those_that_are_published():
     assert gpt2_shapes(GPT2_SMALL) == shapes
 
 
+def test_old_rows_are_counted_apart_from_what_users_run_besides():
+    counted = [row for row in FULL.values() if row.has_peers and not row.is_alone]
+    families = [row.family for row in counted]
+    assert families[:22] == ["usual sizes"] * 22
+    assert {*families[22:]} == {"odd sizes", "other axes", "half precision", "small graphs"}
+
+
 @pytest.mark.parametrize(
     ("name", "flops", "read", "written"),
     [
         ("softmax", 5 * 2048 * 4096, 4 * 2048 * 4096, 4 * 2048 * 4096),
         ("matmul-1024", 2 * 1024**3, 8 * 1024**2, 4 * 1024**2),
         ("matmul-128x768x3072", 2 * 128 * 768 * 3072, None, 4 * 128 * 3072),
+        ("softmax-bfloat16", 5 * 2048 * 4096, 2 * 2048 * 4096, 2 * 2048 * 4096),
+        ("sum-axis-1", 64 * 128 * 999, 4 * 64 * 128 * 999, 4 * 64 * 999),
+        ("transpose", 0, 4 * 2047 * 3001, 4 * 2047 * 3001),
         ("conv", 2 * 9 * 64 * 64 * 56 * 56, None, 4 * 64 * 56 * 56),
     ],
 )

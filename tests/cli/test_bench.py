@@ -45,6 +45,11 @@ def test_help_of_the_benchmark_lists_the_workloads(capsys):
             "bench: --old and --limit are given, and --old has no such limit\n"
             "hint: leave out --limit\n",
         ),
+        (
+            ["--quick", "--page", "page.md"],
+            "bench: --page and --quick are given, and the page has full runs beside libraries\n"
+            "hint: leave out --quick\n",
+        ),
         (["--shape", "small"], "bench: --shape is given without --models\nhint: give both\n"),
         (
             ["--models", "--only", "decode-128-q8"],

@@ -92,6 +92,26 @@ class JAX(Peer):
     def sum_columns(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.sum(0), "x")
 
+    def add(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x, y: x + y, "x", "y")
+
+    def transpose(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x: x.T, "x")
+
+    # -- along the middle of three axes ------------------------------------------------------------
+
+    def softmax_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x: self.nn.softmax(x, 1), "x")
+
+    def layer_norm_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        def spelling(x: Any, weight: Any, bias: Any) -> Any:
+            return self.normed(x.mT, weight, bias).mT
+
+        return self.of(d, spelling, "x", "weight", "bias")
+
+    def sum_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x: x.sum(1), "x")
+
     # -- products ----------------------------------------------------------------------------------
 
     def matmul(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:

@@ -80,6 +80,44 @@ class NumPy(Peer):
         out = np.empty(sizes["columns"], np.float32)
         return ready(lambda: np.sum(d["x"], axis=0, out=out))
 
+    def add(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        x, y, out = d["x"], d["y"], np.empty_like(d["x"])
+        return ready(lambda: np.add(x, y, out=out))
+
+    def transpose(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        x, out = d["x"], np.empty((sizes["columns"], sizes["rows"]), np.float32)
+
+        def run() -> Array:
+            np.copyto(out, x.T)
+            return out
+
+        return ready(run)
+
+    # -- along the middle of three axes ------------------------------------------------------------
+
+    def softmax_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        out = np.empty_like(d["x"])
+        return ready(lambda: softmax(d["x"], out, axis=1))
+
+    def layer_norm_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        x, out = d["x"], np.empty_like(d["x"])
+        weight, bias = (d[name][:, None] for name in ("weight", "bias"))
+
+        def run() -> Array:
+            np.subtract(x, x.mean(1, keepdims=True), out=out)
+            var = np.einsum("oai,oai->oi", out, out)[:, None] / np.float32(sizes["axis"])
+            np.multiply(out, np.float32(1) / np.sqrt(var + np.float32(1e-5)), out=out)
+            np.multiply(out, weight, out=out)
+            return np.add(out, bias, out=out)
+
+        return ready(run)
+
+    def sum_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        out = np.empty((sizes["outer"], sizes["inner"]), np.float32)
+        return ready(lambda: np.sum(d["x"], axis=1, out=out))
+
+    # -- products ----------------------------------------------------------------------------------
+
     def matmul(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         out = np.empty((sizes["m"], sizes["n"]), np.float32)
         return ready(lambda: np.matmul(d["a"], d["b"], out=out))
@@ -165,11 +203,11 @@ def gelu(x: Array, out: Array) -> Array:
     return np.multiply(out, np.float32(0.5), out=out)
 
 
-def softmax(x: Array, out: Array) -> Array:
-    """Write the softmax of the last axis into `out`, which may be x."""
-    np.subtract(x, x.max(-1, keepdims=True), out=out)
+def softmax(x: Array, out: Array, axis: int = -1) -> Array:
+    """Write the softmax of an axis into `out`, which may be x."""
+    np.subtract(x, x.max(axis, keepdims=True), out=out)
     np.exp(out, out=out)
-    return np.divide(out, out.sum(-1, keepdims=True), out=out)
+    return np.divide(out, out.sum(axis, keepdims=True), out=out)
 
 
 def layer_norm(x: Array, weight: Array, bias: Array, out: Array) -> Array:

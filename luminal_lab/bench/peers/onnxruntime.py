@@ -31,6 +31,12 @@ class GraphWriter:
         self.constants: list[Any] = []
         self.inputs: dict[str, Array] = {}
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of outputs: that of the first input of floats."""
+        floats = (array.dtype for array in self.inputs.values() if array.dtype.kind == "f")
+        return next(floats, np.dtype(np.float32))
+
     def input(self, name: str, value: Array) -> str:
         """Declare an input, with the memory that it is bound to."""
         self.inputs[name] = value
@@ -60,7 +66,7 @@ class GraphWriter:
             for name, value in self.inputs.items()
         ]
         wanted = [
-            helper.make_tensor_value_info(name, number(np.dtype(np.float32)), types.get(name))
+            helper.make_tensor_value_info(name, number(self.dtype), types.get(name))
             for name in outputs
         ]
         graph = helper.make_graph(self.nodes, "benchmark", inputs, wanted, self.constants)
@@ -100,7 +106,7 @@ class ONNXRuntime(Peer):
         values = {name: value_of(value) for name, value in written.inputs.items()}
         for name, value in values.items():
             binding.bind_ortvalue_input(name, value)
-        result = value_of(np.empty(shape, np.float32))
+        result = value_of(np.empty(shape, written.dtype))
         binding.bind_ortvalue_output(output, result)
         for new, old in state.items():
             binding.bind_ortvalue_output(new, values[old])
@@ -157,6 +163,30 @@ class ONNXRuntime(Peer):
     def _sum(self, d: Arrays, axis: int, size: int) -> ReadyWorkload:
         axes = {**d, "axes": np.array([axis])}
         return self.of(axes, "ReduceSum", "x", "axes", shape=(size,), keepdims=0)
+
+    def add(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
+        return self.ready(w, w.node("Add", *(w.input(n, d[n]) for n in "xy")), d["x"].shape, {})
+
+    def transpose(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, "Transpose", "x", shape=(sizes["columns"], sizes["rows"]))
+
+    # -- along the middle of three axes ------------------------------------------------------------
+
+    def softmax_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, "Softmax", "x", axis=1)
+
+    def layer_norm_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
+        turned = w.node("Transpose", w.input("x", d["x"]), perm=[0, 2, 1])
+        parts = (w.constant(d[name], name) for name in ("weight", "bias"))
+        normed = w.node("LayerNormalization", turned, *parts, axis=-1, epsilon=1e-5)
+        return self.ready(w, w.node("Transpose", normed, perm=[0, 2, 1]), d["x"].shape, {})
+
+    def sum_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        axes = {**d, "axes": np.array([1])}
+        shape = sizes["outer"], sizes["inner"]
+        return self.of(axes, "ReduceSum", "x", "axes", shape=shape, keepdims=0)
 
     # -- products ----------------------------------------------------------------------------------
 

@@ -44,10 +44,12 @@ class Ours(Peer):
         super().__init__(threads)
         self.variant = variant
         """Empty, "any …" for a symbolic dim, or "specialised" for kernels of its size."""
+        self.is_call = False
 
     @override
     def prepare(self, workload: Workload, data: Arrays) -> ReadyWorkload:
         assert not self.variant or self.variant in workload.variants
+        self.is_call = workload.is_call
         return super().prepare(workload, data)
 
     def dim(self, name: str, size: int) -> Any:
@@ -76,6 +78,9 @@ class Ours(Peer):
         cpu = ll.CPUCompiler(threads=self.threads, reuse_outputs=True)
         specialise = symbols if self.variant == "specialised" else None
         cx.compile(ll.GenericCompiler(), cpu, specialise=specialise)
+        if self.is_call:
+            function, arrays = cx.as_function(), [*inputs.values()]
+            return ReadyWorkload(lambda: function(*arrays), lambda result: [result])
         # Only what has changed is computed again, and one changed input is enough.
         first, array = next((given[name], array) for name, array in inputs.items())
 
@@ -147,6 +152,26 @@ class Ours(Peer):
 
     def sum_columns(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.sum(0), "x")
+
+    def add(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x, y: x + y, "x", "y")
+
+    def transpose(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x: x.T.contiguous(), "x")
+
+    # -- along the middle of three axes ------------------------------------------------------------
+
+    def softmax_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x: x.softmax(1), "x")
+
+    def layer_norm_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        def spelling(x: Any, weight: Any, bias: Any) -> Any:
+            return x.layer_norm(1, 1e-5, weight, bias)
+
+        return self.of(d, spelling, "x", "weight", "bias")
+
+    def sum_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x: x.sum(1), "x")
 
     # -- products ----------------------------------------------------------------------------------
 

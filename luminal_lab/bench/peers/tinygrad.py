@@ -31,6 +31,9 @@ class TinyGrad(Peer):
 
     def put(self, value: Any) -> Any:
         """Return a tensor with a copy of some data."""
+        if value.dtype.name == "bfloat16":  # which NumPy has from another package
+            wide = self.tiny.Tensor(value.astype(np.float32))
+            return wide.cast(self.tiny.dtypes.bfloat16).realize()
         return self.tiny.Tensor(np.array(value)).realize()
 
     def jitted(self, call: Callable[..., Any], *given: Any) -> ReadyWorkload:
@@ -42,7 +45,7 @@ class TinyGrad(Peer):
             self.device.synchronize()
             return result
 
-        return ReadyWorkload(run, lambda result: [result.numpy().copy()])
+        return ReadyWorkload(run, lambda result: [result.float().numpy().copy()])
 
     def of(self, d: Arrays, spelling: Callable[..., Any], *names: str) -> ReadyWorkload:
         """Return a workload that runs a function of some inputs."""
@@ -84,6 +87,26 @@ class TinyGrad(Peer):
 
     def sum_columns(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.sum(0), "x")
+
+    def add(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x, y: x + y, "x", "y")
+
+    def transpose(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x: x.T.contiguous(), "x")
+
+    # -- along the middle of three axes ------------------------------------------------------------
+
+    def softmax_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x: x.softmax(1), "x")
+
+    def layer_norm_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        def spelling(x: Any, weight: Any, bias: Any) -> Any:
+            return x.layernorm(1, 1e-5) * weight.reshape(-1, 1) + bias.reshape(-1, 1)
+
+        return self.of(d, spelling, "x", "weight", "bias")
+
+    def sum_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.of(d, lambda x: x.sum(1), "x")
 
     # -- products ----------------------------------------------------------------------------------
 

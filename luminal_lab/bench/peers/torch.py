@@ -37,7 +37,13 @@ class Torch(Peer):
 
     def tensors(self, d: Arrays, *names: str) -> list[Any]:
         """Return tensors that share the memory of the data."""
-        return [self.torch.from_numpy(d[name]) for name in names or d]
+        return [self.tensor(d[name]) for name in names or d]
+
+    def tensor(self, array: Any) -> Any:
+        """Return a tensor that shares an array's memory; NumPy's bfloat16 is not PyTorch's."""
+        if array.dtype.name != "bfloat16":
+            return self.torch.from_numpy(array)
+        return self.torch.from_numpy(array.view(np.int16)).view(self.torch.bfloat16)
 
     def plain(self, call: Callable[..., Any], *given: Any) -> ReadyWorkload:
         """Return a workload that calls a function without derivatives."""
@@ -128,6 +134,41 @@ class Torch(Peer):
             lambda out, x: add(x, axis, out=out), lambda x: add(x, axis), *self.tensors(d, "x")
         )
 
+    def add(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        add: Any = self.torch.add
+        return self.into(
+            lambda out, x, y: add(x, y, out=out), lambda x, y: x + y, *self.tensors(d, "x", "y")
+        )
+
+    def transpose(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self.into(
+            lambda out, x: out.copy_(x.T),
+            lambda x: x.T.contiguous(),
+            *self.tensors(d, "x"),
+        )
+
+    # -- along the middle of three axes ------------------------------------------------------------
+
+    def softmax_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        softmax: Any = self.torch.softmax
+        return self.into(
+            lambda out, x: softmax(x, 1, out=out), lambda x: softmax(x, 1), *self.tensors(d, "x")
+        )
+
+    def layer_norm_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        shape, norm = (sizes["axis"],), self.F.layer_norm
+
+        def fused(x: Any, weight: Any, bias: Any) -> Any:
+            return norm(x.mT, shape, weight, bias, 1e-5).mT
+
+        names = "x", "weight", "bias"
+        return self.into(
+            lambda out, *given: out.copy_(fused(*given)), fused, *self.tensors(d, *names)
+        )
+
+    def sum_axis(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        return self._sum(d, 1)
+
     # -- products ----------------------------------------------------------------------------------
 
     def matmul(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
@@ -143,7 +184,8 @@ class Torch(Peer):
             y = gelu(torch.addmm(up_bias, x, up), approximate="tanh")
             return torch.addmm(down_bias, y, down)
 
-        hidden, bent = torch.empty(2, sizes["rows"], sizes["hidden"])
+        dtype = self.tensor(d["x"]).dtype
+        hidden, bent = torch.empty(2, sizes["rows"], sizes["hidden"], dtype=dtype)
 
         def eager(out: Any, x: Any, up: Any, up_bias: Any, down: Any, down_bias: Any) -> Any:
             torch.addmm(up_bias, x, up, out=hidden)
@@ -155,7 +197,8 @@ class Torch(Peer):
 
     def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         torch, gelu, linear = self.torch, self.F.gelu, self.F.linear
-        hidden = torch.empty(sizes["rows"], sizes["hidden"])
+        dtype = self.tensor(d["x"]).dtype
+        hidden = torch.empty(sizes["rows"], sizes["hidden"], dtype=dtype)
 
         def fused(x: Any, weight: Any, bias: Any) -> Any:
             return gelu(linear(x, weight, bias), approximate="tanh")

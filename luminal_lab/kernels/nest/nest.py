@@ -71,6 +71,7 @@ Kind: TypeAlias = Literal[
 ]
 Space: TypeAlias = Literal["memory", "scratch", "shared", "tiles", "registers"]
 How: TypeAlias = Literal["=", "+=", "max="]
+FOLDS = "+=", "max="
 
 
 @dataclass(frozen=True, slots=True)

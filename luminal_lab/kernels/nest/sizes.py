@@ -119,6 +119,14 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
     return strides.pop() if len(strides) == 1 else None
 
 
+def is_turned(nest: Nest, outer: Loop, inner: Loop, lines: int) -> bool:
+    """Return whether an inner loop reads more than so many lines, and the outer one along them."""
+    if len(inner.body) != 1 or not isinstance(inner.body[0], Set) or inner.body[0].how != "=":
+        return False
+    far, near = (stride(nest, inner.body[0].term, loop.name) for loop in (inner, outer))
+    return far not in (0, 1, None) and near == 1 and about(inner.size) > lines
+
+
 RUN = 16
 """So many neighbours are a row; smaller groups are taken only if there are no others."""
 

@@ -1,7 +1,6 @@
 """How kernels run on a CPU by default: short heuristics that choose steps.
 
-- Passes with sums of products (cpu_pass.py), convolutions and other contractions
-  (cpu_contraction.py) have their own plans.
+- Passes with sums of products (cpu_pass.py) and contractions (cpu_contraction.py) have plans.
 - Sums over rows far apart (columns) keep a block of sums side by side.
 - Everything else shares outer loops if it can, and leaves inner loops to the compiler's vectors.
 - Tasks are blocks of the outermost loop, each with enough to do.
@@ -17,7 +16,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Guarded, Read, Term, walk
-from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
+from luminal_lab.kernels.nest.nest import FOLDS, Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
 from luminal_lab.kernels.nest.sizes import about, at_most, groups_of, names_in, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
@@ -57,6 +56,8 @@ ROWS = Choice("task_rows", 16, 4, 8, 32)
 """How many consecutive rows a task has that fetches the next row while it computes one."""
 STREAM = Choice("stream_bytes", 8192, 0, 4096, 16384)
 """How far ahead of a product its matrix is fetched."""
+TURNED = Choice("turned", 16, 8, 32, 64)
+"""The length of the blocks in which transposed arrays are copied."""
 SHORT = 32
 """An inner loop with fewer iterations than this is merged with the loop around it."""
 
@@ -102,6 +103,7 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
     for loop in scheduling.loops:
         _lanes(scheduling, loop)
     for top in scheduling.tops:
+        scheduling.turned(top, TURNED)
         _fetch(scheduling, top, machine)
     scheduling.streamed(STREAM, machine.l2 // 4)
     scheduling.simd()
@@ -109,9 +111,9 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
 
 
 def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
-    """Sum side by side if neighbours read neighbours, or every second element, and terms do not."""
+    """Fold side by side if neighbours read neighbours or every second element; terms do not."""
     nest, last = scheduling.nest, top.inner[-1]
-    folds, term = summed(last.loop.body) or ([], None)
+    folds, term = summed(last.loop.body, FOLDS) or ([], None)
     is_apart = any(stride(nest, term, fold.name) not in (0, 1) for fold in folds if term)
     if term is None or not is_apart or stride(nest, term, last) not in (1, 2):
         return
@@ -143,8 +145,7 @@ def _beside(scheduling: Scheduling, column: str, folds: list[str], columns: int 
 
 def _sums(loop: Loop) -> list[Set]:
     """Return the statements by which a loop adds to scalars."""
-    sets = [s for s in loop.body if isinstance(s, Set)]
-    return [s for s in sets if s.how != "=" and not s.index]
+    return [s for s in loop.body if isinstance(s, Set) and s.how in FOLDS and not s.index]
 
 
 def _groups(scheduling: Scheduling, summing: Handle) -> None:
@@ -282,7 +283,7 @@ def _tasks(scheduling: Scheduling, loop: Handle, machine: Machine) -> None:
 
 def _few(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
     """Cut the long sums of a loop with few iterations into blocks, which are the tasks."""
-    if len(loop.parts) != 1 or summed(loop.loop.body) is None:
+    if len(loop.parts) != 1 or summed(loop.loop.body, FOLDS) is None:
         return False
     (fold,) = loop.parts
     with scheduling.attempt() as attempt:
@@ -294,7 +295,7 @@ def _few(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
 
 def _blocks(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
     """Let each task add up its own block of a sum."""
-    sums = {use.name for use in accesses(loop.loop.body) if use.how in ("+=", "max=")}
+    sums = {use.name for use in accesses(loop.loop.body) if use.how in FOLDS}
     work = work_of(loop.loop.body)
     if len(sums) != 1 or at_most(loop.size) * work < 2 * SUM.values[0]:
         return False

@@ -44,8 +44,8 @@ def contraction_of(nest: Nest, *, alone: bool = True) -> Contraction | None:
     return Contraction(loops, rows[-1], columns, folds, *pair)
 
 
-def summed(body: Block) -> tuple[list[Loop], Term] | None:
-    """Return the loops and the term of the one sum in a body, which starts at 0."""
+def summed(body: Block, hows: tuple[str, ...] = ("+=",)) -> tuple[list[Loop], Term] | None:
+    """Return the loops and the term of the one sum in a body; or of another fold, if asked."""
     if len(body) != 4 or not isinstance(body[0], Local):
         return None
     _, start, loop, end = body
@@ -53,7 +53,7 @@ def summed(body: Block) -> tuple[list[Loop], Term] | None:
         return None
     folds = [*perfect(loop)]
     inner = folds[-1].body
-    if len(inner) != 1 or not isinstance(inner[0], Set) or inner[0].how != "+=":
+    if len(inner) != 1 or not isinstance(inner[0], Set) or inner[0].how not in hows:
         return None
     return folds, inner[0].term
 

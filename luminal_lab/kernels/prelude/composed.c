@@ -75,31 +75,48 @@ static inline $TYPE lab_silu_$REAL($TYPE x) {
     return (x < 0.0$F ? e * x * 0x1p-$FALL$F : x) / lab_fma_$REAL(e, 0x1p-$FALL$F, 1.0$F);
 }
 
-/* 2^64 2^x for x <= 0; below -160 it stays at that value. */
-static inline float lab_exp2_falling_f32(float x) {
-    float y = x < -160.0f ? -160.0f : x;
-    float shifted = y + 0x1.8p23f;
-    float f = y - (shifted - 0x1.8p23f);
+/* 2^64 2^(n + f) for a whole n from -180 to 0, to which 1.5 2^23 is added, and |f| <= 1/2. */
+static inline float lab_exp2_falling_f32(float shifted, float f) {
     float p = $POLYNOMIAL(f, 0x1.448f42p-13f, 0x1.5f4774p-10f, 0x1.3b29aap-7f, 0x1.c6aed0p-5f,
         0x1.ebfbe0p-3f, 0x1.62e430p-1f, 1.0f);
     return p * lab_from_f32((lab_bits_f32(shifted) + (127 + 64)) << 23);
 }
 
-/* x times 2^(-x^2 log2(e)/2) q or 1 less that; q is a polynomial in 1 / (1 + c |x|), whose numbers
+/* 2^$FALL e^(-x^2/2). What rounding takes from the exponent is added to its fraction: an exponent of
+   100 that is off by half a unit in its last place would be a power off by 35 units. */
+static inline $TYPE lab_bell_$REAL($TYPE x) {
+    $TYPE size = __builtin_fabs$F(x);
+    size = size > $WIDE$F ? $WIDE$F : size;
+    $TYPE square = size * size;
+    $TYPE shifted = lab_fma_$REAL(square, -$HALFLOGE, $ROUND);
+    $TYPE f = lab_fma_$REAL(square, -$HALFLOGE, $ROUND - shifted);
+    f = lab_fma_$REAL(lab_fma_$REAL(size, size, -square), -$HALFLOGE, f);
+    return lab_exp2_falling_$REAL(shifted, lab_fma_$REAL(square, -$HALFREST, f));
+}
+
+/* x times e^(-x^2/2) q or 1 less that; q is a polynomial in 1 / (1 + c |x|), whose numbers
    are smaller by 2^64. */
 static inline float lab_gelu_f32(float x) {
     float part = 1.0f / lab_fma_f32(0x1.375a70p-2f, __builtin_fabsf(x), 1.0f);
     float q = $POLYNOMIAL(part, 0x1.2b9afep-69f, -0x1.3b7d76p-67f, 0x1.85013cp-67f,
         -0x1.511e88p-69f, 0x1.f5ece8p-68f, 0x1.a4cec0p-68f, 0x1.f45052p-68f, 0x1.f0ae3ap-68f);
-    float tail = lab_exp2_falling_f32(x * x * -0x1.715476p-1f) * (q * part);
-    return x * (x < 0.0f ? tail : 1.0f - tail);
+    float bell = lab_bell_f32(x);
+    return x < 0.0f ? bell * x * (q * part) : x * (1.0f - bell * (q * part));
 }
 
-/* x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)). */
+/* x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)); rest is what rounding takes from the slope. The first
+   part of the slope at 0 has so few bits that it can be taken off again. */
 static inline $TYPE lab_gelu_tanh_$REAL($TYPE x) {
     $TYPE size = __builtin_fabs$F(x);
-    $TYPE y = size * lab_fma_$REAL(size * size, -$CUBED, -$SINGLE);
-    $TYPE e = y < -$GONE.0$F ? 0.0$F : lab_exp2_falling_$REAL(y);
+    size = size > $STEEP$F ? $STEEP$F : size;
+    $TYPE square = size * size;
+    $TYPE slope = lab_fma_$REAL(square, -$CUBED, -$SINGLE);
+    $TYPE rest = lab_fma_$REAL(square, -$CUBED, -(slope + $SINGLE));
+    rest = lab_fma_$REAL(lab_fma_$REAL(size, size, -square), -$CUBED, rest);
+    rest = lab_fma_$REAL(square, $CUBEDREST, rest - $SINGLEREST);
+    $TYPE shifted = lab_fma_$REAL(size, slope, $ROUND);
+    $TYPE f = lab_fma_$REAL(size, rest, lab_fma_$REAL(size, slope, $ROUND - shifted));
+    $TYPE e = shifted < $ROUND - $GONE.0$F ? 0.0$F : lab_exp2_falling_$REAL(shifted, f);
     return (x < 0.0$F ? e * x * 0x1p-$FALL$F : x) / lab_fma_$REAL(e, 0x1p-$FALL$F, 1.0$F);
 }
 
@@ -179,11 +196,8 @@ static inline double lab_erfc_rest_f64(double x) {
     return p * part;
 }
 
-/* 2^300 2^x for x <= 0; below -1100 it stays at that value. */
-static inline double lab_exp2_falling_f64(double x) {
-    double y = x < -1100.0 ? -1100.0 : x;
-    double shifted = y + 0x1.8p52;
-    double f = y - (shifted - 0x1.8p52);
+/* 2^300 2^(n + f) for a whole n from -1200 to 0, to which 1.5 2^52 is added, and |f| <= 1/2. */
+static inline double lab_exp2_falling_f64(double shifted, double f) {
     double p = $POLYNOMIAL(f, 0x1.ea183da996f48p-32, 0x1.e61c92187c8f5p-28, 0x1.b524cdf4e4ad7p-24,
         0x1.62bfc6db09fd4p-20, 0x1.ffcbfc7c3f8abp-17, 0x1.4309130f290fcp-13, 0x1.5d87fe78a0e53p-10,
         0x1.3b2ab6fb9ff7bp-7, 0x1.c6b08d704a0d7p-5, 0x1.ebfbdff82c5a5p-3, 0x1.62e42fefa39efp-1,
@@ -193,8 +207,8 @@ static inline double lab_exp2_falling_f64(double x) {
 
 static inline double lab_gelu_f64(double x) {
     double q = 0x1p-301 * lab_erfc_rest_f64(__builtin_fabs(x) * 0x1.6a09e667f3bcdp-1);
-    double tail = lab_exp2_falling_f64(x * x * -0x1.71547652b82fep-1) * q;
-    return x * (x < 0.0 ? tail : 1.0 - tail);
+    double bell = lab_bell_f64(x);
+    return x < 0.0 ? bell * x * q : x * (1.0 - bell * q);
 }
 
 static inline double lab_erf_f64(double x) {

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from pkgutil import iter_modules
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -37,6 +38,7 @@ from luminal_lab.kernels.nest.sizes import (
     divides,
     groups_of,
     is_plain,
+    is_turned,
     perfect,
     stride,
 )
@@ -55,6 +57,8 @@ T = TypeVar("T")
 MOST_LETTERS = 1 << 20
 """The longest schedule as text: a million characters."""
 ELSE = "the plan is for others"
+AT_HAND = 128
+"""How many cache lines stay in a core's first cache, wherever they lie."""
 WRITTEN_OUT = 16
 """The most groups of elements within a larger group that are written out."""
 
@@ -544,6 +548,14 @@ class Scheduling:
                     ahead = self.choose(choice)
                     if ahead and self.attempted(Stream(name, loop, ahead)):
                         break
+
+    def turned(self, top: Handle, block: Choice) -> None:
+        """Copy a transposed array in blocks, so that a cache line is read while it is at hand."""
+        for rows, column in pairwise(top.inner[-2:]):
+            if is_turned(self.nest, rows.loop, column.loop, AT_HAND):
+                with self.attempt():
+                    blocks, *_ = self.do(Split((column,), (self.choose(block),))).loops
+                    self.do(Reorder((blocks, rows)))
 
     # -- the current nest --------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What any default schedule for a CPU leaves out: terms of sums that are 0 outside of a window."""
+"""What any default schedule for a CPU leaves out, and in which order it reads what is far apart."""
 
 from typing import Any
 
@@ -78,3 +78,33 @@ def test_short_loops_and_those_without_windows_stay_as_they_are() -> None:
         schedule = str(make_kernel(parse_definition(text), "k", Machine()).schedule)
         assert "stop" not in schedule
         assert "skip" not in schedule
+
+
+TURNED = {
+    "a maximum": (
+        "kernel k(a: f32[n, t]) -> (y: f32[t])\n  y[i < t] = max j < n: a[j, i]",
+        "reorder j, i_sum",
+    ),
+    "a transposed copy": (
+        "kernel k(a: f32[n, t]) -> (y: f32[t, n])\n  y[i < t, j < n] = a[j, i]",
+        "reorder j.block, i.own",
+    ),
+    "what is computed of a transposed array": (
+        "kernel k(a: f32[n, t]) -> (y: f32[t, n])\n  y[i < t, j < n] = a[j, i] * 2.0 + 1.0",
+        "reorder j.block, i.own",
+    ),
+}
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize("kind", TURNED)
+def test_neighbours_are_read_while_they_are_at_hand(kind: str) -> None:
+    definition = parse_definition(TURNED[kind][0])
+    kernel = make_kernel(definition, "k", Machine())
+    assert TURNED[kind][1] in str(kernel.schedule)
+    run = Running(kernel)
+    for n, t in [(1, 1), (7, 90), (150, 131), (1000, 40), (129, 2001)]:
+        a = np.random.default_rng(0).standard_normal((n, t)).astype("f4")
+        sizes = {"n": n, "t": t}
+        expected: Any = evaluate(definition, {"a": a}, sizes)["y"]
+        np.testing.assert_array_equal(run({"a": a}, sizes)["y"], expected)

@@ -25,7 +25,7 @@ from luminal_lab.core.ops import (
     Sin,
     Sqrt,
 )
-from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
+from luminal_lab.core.ops.intrinsic import PREFIX, Gelu, GeluTanh, Intrinsic
 from luminal_lab.kernels.prelude.files import definitions
 from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.kernels.prelude.rows import C_TYPES, rows
@@ -38,6 +38,7 @@ MATHS = prelude("c", definitions(["maths.c", "composed.c"], rows()))
 COMPOSED = [op.name.removeprefix(PREFIX) for op in OPS.values() if issubclass(op, Intrinsic)]
 FAR = {(name, dtype) for name in ("sin", "mod") for dtype in FLOATS} | {("cos", F64)}
 """The functions with a rare slow path."""
+NORMAL = {"gelu": Gelu(), "gelu_tanh": GeluTanh()}
 UNARY = {"exp2": Exp2(), "log2": Log2(), "sin": Sin(), "sqrt": Sqrt(), "recip": Recip()}
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Wno-unused-function", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math"]
@@ -93,6 +94,8 @@ def floats(request, cc, tmp_path_factory):
             text += f"static {c} {name}_xy_{short}({c} x, {c} y)"
             text += f" {{ return lab_{name}_{short}{near}(x * y); }}\n"
             text += loop(f"{name}_product_{short}", f"{name}_xy_{short}", c, c, c)
+        for name in NORMAL:
+            text += loop(f"{name}_{short}", f"lab_{name}_{short}", c, c)
         text += f"static {c} mod_xy_{short}({c} x, {c} y)"
         text += f" {{ return lab_mod_{short}_near(x * y, 3); }}\n"
         text += loop(f"mod_product_{short}", f"mod_xy_{short}", c, c, c)
@@ -211,6 +214,29 @@ def test_functions_are_within_two_ulp_of_the_interpreter(floats, name, dtype):
     assert fine.all(), [float(v).hex() for v in x[~fine][:5]]
     zero = (expected == 0) & (result == 0)
     assert (np.signbit(result) == np.signbit(expected))[zero].all()
+
+
+@pytest.mark.parametrize("name", NORMAL)
+def test_gelu_is_exact_in_its_far_tail_where_products_are_fused(floats, name, request):
+    x = np.concatenate([samples(F32), np.linspace(-15, -4, 200_000)]).astype(np.float32)
+    right = NORMAL[name].eval(x.astype(np.float64))
+    result = called(floats, f"{name}_f32", np.float32, x)
+    expected = right.astype(np.float32)
+    fine = (result == expected) | (np.isnan(result) & np.isnan(expected))
+    # Without a fused multiply-add, what rounding takes from the exponent is unknown.
+    most = 10 if "native" in request.node.callspec.params["floats"] else 200
+    fine |= np.abs(result - right) <= most * np.spacing(np.abs(expected))
+    assert fine.all(), [float(v).hex() for v in x[~fine][:5]]
+
+
+def test_gelu_of_float64_is_close_in_its_far_tail_where_products_are_fused(floats, request):
+    x = np.linspace(-37, -4, 100_000)
+    wide, root = x.astype(np.longdouble), np.longdouble("0.79788456080286535587989211987")
+    power = np.exp(2 * root * wide * (1 + np.longdouble("0.044715") * wide * wide))
+    right = wide * power / (1 + power)
+    result = called(floats, "gelu_tanh_f64", np.float64, x)
+    most = 64 if "native" in request.node.callspec.params["floats"] else 2000
+    assert (np.abs(result - right) <= most * np.spacing(np.abs(right.astype(np.float64)))).all()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
