@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # What JAX makes is of any type.
 # pyright: reportUnknownMemberType=false
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -14,14 +14,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from luminal_lab.core.binding import bound_shape
+from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Elementwise, Reduce, size_of
 from luminal_lab.core.ops import Call, Input, Pick, Stored
 from luminal_lab.core.printer import print_node
 from luminal_lab.devices.runtime.plan import Remembered
 from luminal_lab.devices.xla.forms import Lowering, has_form
-from luminal_lab.errors import ArgumentError, DeviceError, RangeError
+from luminal_lab.errors import ArgumentError, DeviceError, DimError, RangeError
+from luminal_lab.kernels.kernel import Kernel, Kernels
+from luminal_lab.kernels.launch import Argument, Launch
 
 PLATFORMS: Final = ("cpu", "cuda", "rocm", "tpu")
 """The platforms for which JAX exports."""
@@ -55,6 +59,7 @@ class XLAProgram:
         self.sizes: Mapping[str, int] = dict(sizes)
         """The sizes of dims of the last run."""
         self._launches = Remembered[tuple[object, ...], XLALaunch](MOST_PROGRAMS)
+        self._texts = Remembered[tuple[object, ...], Any](MOST_PROGRAMS)
         self._resident: dict[int, tuple[tuple[int | None, ...], Any]] = {}
         """Inputs on the device, each with its version."""
 
@@ -205,14 +210,67 @@ class XLAProgram:
         >>> "stablehlo.multiply" in program.stablehlo
         True
         """
-        texts: list[str] = []
+        bodies = dict.fromkeys(body for _, body in self._calls())
+        return "\n".join(self._text(body) for body in bodies)
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The programs of a run, in order, as kernels whose source is StableHLO."""
+        kernels: dict[IR, Kernel] = {}
+        launches: list[Launch] = []
+        for node, body in self._calls():
+            if body not in kernels:
+                name = body.name if not kernels else f"{body.name}_{len(kernels) + 1}"
+                kernels[body] = self._kernel(body, name)
+            picks = [pick for pick in self.ir.users(node) if node.extra]
+            buffers = [Argument(self.ir[id].name, self.ir[id].type, False) for id in node.sources]
+            buffers += [Argument(made.name, made.type, True) for made in picks or [node]]
+            scope, number = node.meta.scope, len(launches)
+            launches.append(Launch(number, kernels[body], tuple(buffers), node.id, scope))
+        return tuple(launches)
+
+    @property
+    def kernels(self) -> Kernels:
+        """The distinct programs."""
+        return Kernels(dict.fromkeys(launch.kernel for launch in self.launches))
+
+    def _calls(self) -> Iterator[tuple[Node, IR]]:
+        for node in self.ir.nodes:
+            body = node.op.body_of()
+            if body is not None and self.is_launched(node):
+                yield node, body
+
+    def _kernel(self, body: IR, name: str) -> Kernel:
+        try:
+            text = self._text(body)
+        except DimError as error:
+            text = f"// {error.message}: a run has the sizes, or specialise="
+        flops: list[Dim] = [0]
+        for node in body:
+            if isinstance(node.op, Elementwise | Reduce):
+                counted = body[node.sources[0]] if isinstance(node.op, Reduce) else node
+                flops.append(size_of(counted.shape))
+        ends = [*body.inputs, *body.outputs]
+        moved = [size_of(node.shape) * node.dtype.itemsize for node in ends]
+        names = tuple(node.name for node in ends)
+        return Kernel(
+            name,
+            None,
+            text,
+            (),
+            given_dims=tuple(body.symbols),
+            given_names=names,
+            cost=(sum(flops, 0), sum(moved, 0)),
+            dialect="stablehlo",
+        )
+
+    def _text(self, body: IR) -> str:
+        """Return a program's text, for the sizes of the last run."""
+        sizes = {name: self.sizes[name] for name in body.symbols if name in self.sizes}
+        key = body, *sizes.items()
         with self._ready():
-            for node in self.ir.nodes:
-                body = node.op.body_of()
-                if body is not None and self.is_launched(node):
-                    lowered = self._lowered(body, body.output_ids, self.sizes, [])
-                    texts.append(lowered.as_text())
-        return "\n".join(texts)
+            lowered = self._texts.get(key) or self._lowered(body, body.output_ids, sizes, [])
+        return self._texts.keep(key, lowered).as_text()
 
     def export(
         self,

@@ -210,3 +210,38 @@ def test_a_call_to_the_host_is_not_exported(tmp_path):
     error = error_of(lambda: program.export(tmp_path / "f"), DeviceError)
     assert error.message == "export: XLA has no form of host_call, which NumPy computes here"
     assert "%y = host_call" in str(error.where)
+
+
+# -- as kernels ------------------------------------------------------------------------------------
+
+
+def test_its_programs_are_kernels_whose_source_is_stablehlo():
+    cx = ll.Graph()
+    x = cx.tensor(("n", 4), name="x")
+    half = x.sin().graph_break()
+    (half.sum(-1) + 1).named("y").retrieve()
+    cx.compile(*XLA)
+    first, second = cx.launches
+    assert "= xla_2(" in str(second)
+    assert first.kernel.source == (
+        "// dim 'n' is not bound, and n needs it: a run has the sizes, or specialise="
+    )
+    assert first.flops({"n": 3}) == 12
+    assert first.bytes({"n": 3}) == 96
+    x.set(np.ones((3, 4)))
+    cx.execute()
+    assert "stablehlo.sine" in cx.kernels["xla"].source
+    assert [kernel.dialect for kernel in cx.kernels] == ["stablehlo"] * 2
+
+
+def test_the_workbench_shows_them():
+    cx = ll.Graph()
+    (cx.tensor((4,), name="x").set([1, 2, 3, 4]) * 2).named("y").retrieve()
+    cx.compile(*XLA)
+    facts = cx.workbench(cx.time(rounds=1)).subjects[0].facts
+    (kernel,) = facts.kernels
+    assert [(source.dialect, source.title) for source in kernel.sources] == [
+        ("stablehlo", "StableHLO")
+    ]
+    assert "stablehlo.multiply" in kernel.sources[0].text
+    assert [row.launch for row in facts.times[0].rows] == [0]
