@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from luminal_lab.devices.cpu.compiler import CPUCompiler
     from luminal_lab.devices.cuda.compiler import CUDACompiler
     from luminal_lab.devices.metal.compiler import MetalCompiler
+    from luminal_lab.devices.xla.compiler import XLACompiler
     from luminal_lab.importing.onnx import from_onnx
     from luminal_lab.importing.torch_export import from_torch
     from luminal_lab.io.opened import Opened, open as open  # noqa: A004  # users call it ll.open
@@ -116,7 +117,7 @@ if TYPE_CHECKING:
     from luminal_lab.search.compiling import Search
     from luminal_lab.search.loops import Budget
     from luminal_lab.tensor import fft, linalg
-    from luminal_lab.timing.column import CPU, CUDA, Metal
+    from luminal_lab.timing.column import CPU, CUDA, XLA, Metal
     from luminal_lab.timing.compare import compare
     from luminal_lab.timing.recording import Recorded
     from luminal_lab.tracing import trace
@@ -131,6 +132,7 @@ __all__ = [
     "CPU",
     "CUDA",
     "IR",
+    "XLA",
     "ArgumentError",
     "AxisError",
     "Binary",
@@ -195,6 +197,7 @@ __all__ = [
     "UnknownNameError",
     "VerifyError",
     "View",
+    "XLACompiler",
     "beside",
     "block_diag",
     "broadcast_tensors",
@@ -280,6 +283,8 @@ LATE = {
     "Search": "search.compiling",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
+    "XLA": "timing.column",
+    "XLACompiler": "devices.xla.compiler",
     "beside": "viz.live.beside",
     "compare": "timing.compare",
     "compile_ir": "passes.compile",

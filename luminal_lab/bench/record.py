@@ -34,6 +34,7 @@ from luminal_lab.devices.cuda.driver import import_cupy, present
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.program import DeviceProgram
+from luminal_lab.devices.xla.compiler import XLACompiler
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.machines.here import this_machine, usable_cores
@@ -46,7 +47,7 @@ from luminal_lab.progress import progress
 from luminal_lab.testing.cases import Case
 from luminal_lab.testing.conformance import merged, selected
 from luminal_lab.testing.graphs import FUNCTIONS, MODELS
-from luminal_lab.timing.measure import C_CLOCK, measured
+from luminal_lab.timing.measure import C_CLOCK, CLOCK, measured
 from luminal_lab.timing.recording import (
     VERSIONS,
     Key,
@@ -58,8 +59,8 @@ from luminal_lab.timing.recording import (
 )
 from luminal_lab.timing.subject import ComparedGraph, subject_of
 
-Device: TypeAlias = Literal["cpu", "cuda", "metal"]
-DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal")
+Device: TypeAlias = Literal["cpu", "cuda", "metal", "xla"]
+DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal", "xla")
 FAMILIES = ("elementwise", "reduction", "view", "indexing")
 """The recorded parts of the op table, in float32; other dtypes are for the conformance kit."""
 TABLE = "op table: "
@@ -173,6 +174,11 @@ def _machine(device: Device, threads: int) -> RecordingDevice:
         cpu = CPUCompiler(threads=count)
         return RecordingDevice(cpu, cpu_name(), tool.version, "c", asdict(this_machine()), C_CLOCK)
     try:
+        if device == "xla":
+            xla = XLACompiler()
+            program = xla.runner(_tiny().ir)
+            where, driver = program.kind or cpu_name(), f"jaxlib {program.jax.lib.__version__}"
+            return RecordingDevice(xla, f"XLA on {where}", driver, "stablehlo", {}, CLOCK)
         if device == "cuda":
             tool = present()
             arch = tool.arch if tool is not None else None
@@ -255,7 +261,7 @@ class _Recorder:
         self, compilation: Compilation, environment: Environment
     ) -> tuple[list[TimedLaunch], tuple[float, ...]]:
         program = cast("DeviceProgram[Any]", compilation.runner)
-        if self.machine.dialect != "c":
+        if self.machine.dialect in ("cuda", "metal"):
             with Load() as load:
                 timed_launches = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
             self.busy += [] if load.others is None else [load.others]

@@ -27,6 +27,7 @@ from luminal_lab.devices.cuda.driver import gpu_count, import_cupy
 from luminal_lab.devices.gpu import nvrtc
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.metal.engine import import_metal
+from luminal_lab.devices.xla.compiler import XLACompiler
 from luminal_lab.errors import DeviceError, LabError
 from luminal_lab.machines import here as machine
 from luminal_lab.passes.generic import GenericCompiler
@@ -37,6 +38,7 @@ State: TypeAlias = Literal["works", "missing", "fails", "none"]
 LAB = 'pip install "luminal-lab[lab]"'
 CUDA = 'pip install "luminal-lab[cuda]"'
 METAL = 'pip install "luminal-lab[metal]"'
+XLA = 'pip install "luminal-lab[xla]"'
 ZIG = "pip install ziglang"
 DRIVERS = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
 VECTORS = {64: "AVX-512", 32: "AVX2", 16: "SSE2"}
@@ -265,6 +267,14 @@ def metal() -> CheckResult:
     return CheckResult("fails", fault) if fault else CheckResult("works", "runs kernels")
 
 
+def xla() -> CheckResult:
+    """Run something by XLA."""
+    if find_spec("jax") is None:
+        return CheckResult("missing", "JAX, by which XLA runs graphs, is missing", XLA)
+    fault = _fault_of(XLACompiler())
+    return CheckResult("fails", fault) if fault else CheckResult("works", _versions("jax"))
+
+
 # -- notebooks -------------------------------------------------------------------------------------
 
 
@@ -330,6 +340,7 @@ CHECKS = (
     DoctorCheck("cuda", cupy),
     DoctorCheck("nvrtc", ptx),
     DoctorCheck("metal", metal),
+    DoctorCheck("xla", xla),
     DoctorCheck("jupyterlab", jupyter),
     DoctorCheck("widgets", widgets),
     DoctorCheck("tables", tables),

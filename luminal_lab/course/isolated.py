@@ -129,8 +129,10 @@ def _forked(call: Callable[[], Verdict], limits: CallLimits, kept: Path | None) 
     token = secrets.token_hex(16)
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        # Threads are not forked: the child starts those that it needs.
+        # Threads are not forked: the child starts those that it needs. An answer that waits for
+        # JAX's there is ended by its limit.
         warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         child = os.fork()
     if not child:
         _in_child(call, limits, kept, writing, token)

@@ -22,8 +22,8 @@ from luminal_lab.passes.stops import Stop
 from luminal_lab.plain import Json, plain, read
 from luminal_lab.timing.timeline import LONGEST
 
-Dialect: TypeAlias = Literal["c", "cuda", "metal"]
-Asked: TypeAlias = Dialect | Literal["assembly"]
+Dialect: TypeAlias = Literal["c", "cuda", "metal", "stablehlo"]
+Asked: TypeAlias = Literal["c", "cuda", "metal", "assembly"]
 """The sources that can be requested."""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Source
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.gpu.compiler import gpu_maker
-from luminal_lab.devices.runtime.worklist import Worklist
+from luminal_lab.devices.runtime.worklist import KernelMaker, Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.io.derivation_facts import DerivationFacts, derivation_facts, steps_of
 from luminal_lab.io.facts import (
@@ -27,6 +27,7 @@ from luminal_lab.kernels.gpu import apple, gpu_of
 from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.here import this_machine
+from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.families import family_of
 from luminal_lab.timing.launches import Covering
@@ -237,9 +238,7 @@ def _title(kernel: Kernel, compilation: Compilation) -> str:
 def _source(
     launched: LaunchedCompile, kernel: Kernel, nodes: Iterable[int], title: str
 ) -> SourceFacts:
-    dialect: Dialect = (
-        "cuda" if kernel.dialect == "cuda" else "metal" if kernel.dialect == "metal" else "c"
-    )
+    dialect: Dialect = next(known for known in get_args(Dialect) if known == kernel.dialect)
     return SourceFacts(dialect, title, kernel.source, _lines(launched, kernel, nodes))
 
 
@@ -266,13 +265,13 @@ def _lines(
 def _elsewhere(launched: LaunchedCompile, dialect: Dialect) -> Mapping[int, Kernel]:
     """Return another device's kernels for the same graph, by their nodes."""
     ir = launched.compilation.ir
-    if dialect == "c":
-        return _kernels_of(Worklist(ir, this_machine(), {}))
-    maker = gpu_maker(gpu_of(ARCH) if dialect == "cuda" else apple(), dialect)
+    maker: Machine | KernelMaker = this_machine()
+    if dialect != "c":
+        maker = gpu_maker(gpu_of(ARCH) if dialect == "cuda" else apple(), dialect)
     try:
         return _kernels_of(Worklist(ir, maker, {}))
     except LabError:
-        return {}  # such as float64, which Apple's GPUs lack
+        return {}  # float64, which Apple's GPUs lack; or a program of XLA's, which is no kernel
 
 
 def _kernels_of(work: Worklist) -> Mapping[int, Kernel]:

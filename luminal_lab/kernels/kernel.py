@@ -44,7 +44,12 @@ from luminal_lab.tables import Table, frame
 from luminal_lab.tensor.arguments import told_object
 
 told_object("assembly")(Assembly)  # `machines/` is below what tells of wrong calls
-LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
+LANGUAGES: Mapping[str, str] = {
+    "c": "C",
+    "cuda": "CUDA",
+    "metal": "Metal",
+    "stablehlo": "StableHLO",
+}
 REFUSALS = {
     "plan": "Plans that were refused:",
     "step": "Optional steps that did not apply:",
@@ -110,7 +115,7 @@ class Kernel(Displayed):
     ops_of_line: tuple[tuple[str, ...], ...] = ()
     """For each line of the source, the names of the ops that it computes."""
     dialect: str = "c"
-    """The language of its source: c, cuda or metal."""
+    """The language of its source: c, cuda, metal or stablehlo."""
     uses: frozenset[str] = frozenset()
     """The names of what its source uses from the prelude."""
     choices: Choices = field(default_factory=Choices, compare=False)
@@ -195,9 +200,10 @@ class Kernel(Displayed):
     def compiled(self) -> CompiledCUDA:
         """What CUDA's compiler makes of it, compiled when first requested."""
         if self.compile is None:
-            languages = {"c": "C, for a CPU", "metal": "in Metal's language", "cuda": "CUDA"}
+            languages = {"c": "C, for a CPU", "metal": "in Metal's language"}
+            language = languages.get(self.dialect, LANGUAGES[self.dialect])
             raise DeviceError(
-                f"kernel {self.name}: it is {languages[self.dialect]}, which has no PTX",
+                f"kernel {self.name}: it is {language}, which has no PTX",
                 hint='ll.CUDACompiler(arch="sm_90") makes kernels that have PTX, on any machine',
             )
         return self.compile(self)

@@ -19,7 +19,14 @@ from luminal_lab.core.ops import Pick
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Charted, Displayed, Examined, Recorded
-from luminal_lab.errors import ArgumentError, GraphError, RangeError, expect, nearest
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    GraphError,
+    RangeError,
+    expect,
+    nearest,
+)
 from luminal_lab.interrupts import opened
 from luminal_lab.passes.attribution import Attribution
 from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
@@ -191,6 +198,23 @@ class Compilation(Charted, Examined, Recorded):
     def seconds(self) -> float:
         """The time that all passes took together, without verification."""
         return sum(snapshot.seconds for snapshot in self.snapshots)
+
+    @property
+    def stablehlo(self) -> str:
+        """The graph as StableHLO's text, if it was compiled for XLA.
+
+        >>> y = (cx.tensor((2,), name="x") * 2).retrieve()
+        >>> compiled = cx.compile(ll.GenericCompiler(), ll.XLACompiler())
+        >>> "stablehlo.multiply" in compiled.stablehlo
+        True
+        """
+        text = getattr(self.program, "stablehlo", None)
+        if text is None:
+            raise DeviceError(
+                f"stablehlo: {self.written.name} was not compiled for XLA",
+                hint="cx.compile(ll.GenericCompiler(), ll.XLACompiler())",
+            )
+        return text
 
     @property
     def rounds(self) -> bool:

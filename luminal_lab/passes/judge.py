@@ -441,6 +441,12 @@ def is_outside(domain: Domain, value: Array) -> Bools:
     return np.asarray(outside(value, 0), bool)
 
 
+def is_subnormal(value: Array) -> Bools:
+    """Return which floats are smaller than the smallest normal number, and not 0."""
+    size = abs(value.astype(np.float64))
+    return np.asarray((size > 0) & (size < limits_of(DType(value.dtype.name)).normal))
+
+
 def broken_facts(node: Node, value: Array, sources: Sequence[Array | None]) -> Iterator[str]:
     """Yield the grantable facts that a value violates."""
     if not node.dtype.is_float:
@@ -449,6 +455,8 @@ def broken_facts(node: Node, value: Array, sources: Sequence[Array | None]) -> I
         yield "no_nan"
     if np.isinf(value.astype(np.float64)).any():
         yield "no_inf"
+    if is_subnormal(value).any():
+        yield "no_subnormal"
     domain = node.op.domain
     source = None if domain == "anywhere" else sources[-1]
     if source is not None and is_outside(domain, source).any():

@@ -36,7 +36,7 @@ from luminal_lab.passes.corners import (
     simple,
 )
 from luminal_lab.passes.enclosure import enclosures
-from luminal_lab.passes.judge import is_outside
+from luminal_lab.passes.judge import is_outside, is_subnormal
 from luminal_lab.passes.pattern import Pattern, build
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.trials import DTYPES, Trial, numbers_of, trials
@@ -318,6 +318,8 @@ def _broken(rule: Rule, node: Node, values: Mapping[int, Array]) -> Bools:
             broken |= np.isnan(value)
         if "no_inf" in rule.assumes:
             broken |= np.isinf(value)
+        if "no_subnormal" in rule.assumes:
+            broken |= is_subnormal(value)
     if node.op.domain in rule.assumes:
         broken |= is_outside(node.op.domain, values[node.sources[-1]])
     return broken

@@ -39,6 +39,7 @@ FACTS: Mapping[str, str] = {
     "no_nan": "no value is NaN",
     "no_inf": "no value is infinite",
     "no_signed_zero": "the sign of a zero does not matter",
+    "no_subnormal": "no value is subnormal, so small that its digits run out",
     "nonzero": "no divisor is 0",
     "non_negative": "no argument of a root or logarithm is negative",
     "reassociate": "the order of roundings does not matter",

@@ -29,7 +29,7 @@ from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.corners import limits_of
 from luminal_lab.passes.inlining import Inlining
-from luminal_lab.passes.judge import differences
+from luminal_lab.passes.judge import differences, is_subnormal
 from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, as_pass
 from luminal_lab.passes.rule import Rule, RuleSet
 from luminal_lab.progress import Progress, progress
@@ -97,7 +97,8 @@ def conformance(
     "symbolic", here or as the device's attribute of that name. With `trial`, kernels run apart from
     this process if the device allows it, as with check="values". The signs of zeros must be right
     unless the licence grants `no_signed_zero`, as that of a pipeline does by default; a device with
-    a method `run` says so with its attribute `licence`.
+    a method `run` says so with its attribute `licence`. If that grants `no_subnormal`, 0 may stand
+    for numbers so small.
 
     >>> print(conformance("dce", only="elementwise", ops="sqrt", dtypes="float32"))
     conformance of dce: all 2 cases passed
@@ -190,7 +191,9 @@ class _Kit:
         self.trial = trial
         self.toy: Device | None = None
         self.pipeline: Pass | Pipeline | None = None
-        self.signs = "no_signed_zero" not in granted(device)
+        licence = granted(device)
+        self.signs = "no_signed_zero" not in licence
+        self.flushes = "no_subnormal" in licence
         if isinstance(device, (Pass, Pipeline, Rule, RuleSet, str)) or not hasattr(device, "run"):
             self.pipeline = as_pass(device)
             self.name = str(self.pipeline)
@@ -274,6 +277,10 @@ class _Kit:
                 return Row(case, "failed", text, seconds, self._blamed(case, run), run, want, got)
             for node, a, b in zip(case.ir.outputs, want, got, strict=True):
                 wrong = wrong_places(case.near, a, b, signs=self._asks_signs(case.ops))
+                if wrong.any() and self.flushes:
+                    (zero,) = expected(case.ir, run, [node], flushes=True)
+                    places = wrong_places(case.near, zero, flushed(b))
+                    wrong = np.logical_and(wrong, places)
                 text = difference(case.ir, node, run, a, b, wrong)
                 if text:
                     blamed = self._blamed(case, run)
@@ -353,10 +360,17 @@ def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
 # -- graphs ----------------------------------------------------------------------------------------
 
 
-def expected(ir: IR, run: CaseRun, nodes: Sequence[Node] = ()) -> list[Array]:
-    """Return the interpreter's values of nodes of a graph; by default, of the outputs."""
+def expected(
+    ir: IR, run: CaseRun, nodes: Sequence[Node] = (), *, flushes: bool = False
+) -> list[Array]:
+    """Return the interpreter's values of nodes of a graph; by default, of the outputs.
+
+    With `flushes`, each op reads and returns 0 in place of subnormal numbers.
+    """
     ids = [node.id for node in nodes] or list(ir.output_ids)
     environment = Environment(table.named(run.data), run.dims, run.step, FUNCTIONS)
+    if flushes:
+        environment = environment._replace(altered=_flushed)
     values = interpret(ir, environment, wanted=ids)
     return [values[id] for id in ids]
 
@@ -388,6 +402,17 @@ def bound(ir: IR, dims: Mapping[str, int]) -> IR:
         types = [TensorType(t.dtype, bound_shape(str(node), t.shape, dims)) for t in node.types]
         bound_table.set(node.id, node._replace(op=op, type=types[0], extra=tuple(types[1:])))
     return IR(bound_table, ir.input_ids, ir.output_ids, name=ir.name)
+
+
+def _flushed(node: Node, value: Array, sources: Sequence[Array | None]) -> Array:
+    return flushed(value)
+
+
+def flushed(value: Array) -> Array:
+    """Return a value with 0 in place of subnormal numbers; their signs stay."""
+    if not DType(value.dtype.name).is_float:
+        return value
+    return np.where(is_subnormal(value), np.copysign(0, value).astype(value.dtype), value)
 
 
 # -- values ----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 ll.CPU()              measured here
 ll.CUDA("h200")       measured where there is such a GPU, else modelled by its specification
 ll.Metal("m3-max")    likewise, on a Mac
+ll.XLA()              measured where JAX runs, as whole programs
 ll.Recorded("h200")   answered from a recording
 ll.devices.specification("t4")    modelled: a specification stands for itself
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol, cast
 
@@ -25,13 +26,13 @@ from luminal_lab.devices.facts.specifications import (
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.worklist import Worklist
+from luminal_lab.devices.xla.compiler import XLACompiler
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, UnknownNameError
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.here import this_machine
 from luminal_lab.machines.load import Load, load_text
 from luminal_lab.machines.machine import Machine
-from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.tensor.arguments import told_object
@@ -101,24 +102,53 @@ class CPU:
 
     def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Run the graph, and return the times of its launches."""
-        environment = subject.measurable("the CPU")
-        compilation = subject.compiled(CPUCompiler(threads=self.threads, compiler=self.compiler))
-        timings = measured(compilation, environment, rounds=rounds, warm_up=warm_up)
-        covering = Covering(compilation)
-        parts: list[LaunchTime] = []
-        for row in timings:
-            id = compilation.ir[row.node].id
-            origin = covering.written(id), covering.value(id)
-            least, bound = row.limit or (None, "")
-            known = row.bytes, row.flops, least, BOUNDS.get(bound, bound)
-            taken = row.node, row.kernel, row.how, row.samples
-            is_host, lines = row.kind == "host", covering.lines(id, environment.dims)
-            parts.append(LaunchTime(*taken, *origin, *known, is_host=is_host, lines=lines))
+        device = CPUCompiler(threads=self.threads, compiler=self.compiler)
         many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         label = "this CPU" if self.threads is None else f"this CPU, {many}"
-        rates = cast("PeakRates", timings.rates)
-        taken = tuple(parts), timings.whole, (), this_cpu(rates), timings.doubts, timings.busy
-        return Column(label, "measured", timings.device, timings.date, *taken)
+        return measured_column(subject, device, "the CPU", label, rounds, warm_up)
+
+
+@told_object("device")
+@dataclass(frozen=True)
+class XLA:
+    """What XLA makes of the whole graph, measured where JAX runs; it says nothing about parts.
+
+    >>> import luminal_lab as ll
+    >>> ll.XLA("cpu")
+    XLA(platform='cpu')
+    """
+
+    platform: str | None = None
+
+    def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
+        """Run the graph, and return the times of its programs."""
+        label = "XLA" if self.platform is None else f"XLA, {self.platform}"
+        column = measured_column(subject, XLACompiler(self.platform), label, label, rounds, warm_up)
+        where = column.device.removeprefix("XLA on ")
+        notes = ("XLA fuses by itself: a launch is a whole program",)
+        return replace(column, device=where, notes=notes)
+
+
+def measured_column(
+    subject: ComparedGraph, device: Pipeline, what: str, label: str, rounds: int, warm_up: int
+) -> Column:
+    """Run a graph on a device, and return the times of its launches."""
+    environment = subject.measurable(what)
+    compilation = subject.compiled(device)
+    timings = measured(compilation, environment, rounds=rounds, warm_up=warm_up)
+    covering = Covering(compilation)
+    parts: list[LaunchTime] = []
+    for row in timings:
+        id = compilation.ir[row.node].id
+        origin = covering.written(id), covering.value(id)
+        least, bound = row.limit or (None, "")
+        known = row.bytes, row.flops, least, BOUNDS.get(bound, bound)
+        taken = row.node, row.kernel, row.how, row.samples
+        is_host, lines = row.kind == "host", covering.lines(id, environment.dims)
+        parts.append(LaunchTime(*taken, *origin, *known, is_host=is_host, lines=lines))
+    known = None if timings.rates is None else this_cpu(timings.rates)
+    taken = tuple(parts), timings.whole, (), known, timings.doubts, timings.busy
+    return Column(label, "measured", timings.device, timings.date, *taken)
 
 
 # -- by a model ------------------------------------------------------------------------------------

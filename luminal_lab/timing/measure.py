@@ -18,8 +18,10 @@ from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.facts.probe import better_rates, cpu_name, peak_rates
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.program import DeviceProgram
+from luminal_lab.devices.xla.program import XLAProgram
 from luminal_lab.errors import ArgumentError, DimError
 from luminal_lab.interrupts import held, opened
+from luminal_lab.machines.here import usable_cores
 from luminal_lab.machines.load import Load
 from luminal_lab.machines.rates import Limit, PeakRates
 from luminal_lab.passes.compilation import Compilation
@@ -89,8 +91,11 @@ def measured(
         clock, threads = C_CLOCK, program.threads
     elif isinstance(program, GPUProgram):
         device, clock = program.device, program.clock
+    elif isinstance(program, XLAProgram):
+        device, threads = f"XLA on {program.kind or cpu_name()}", usable_cores()
     # The limits of this machine's processor say nothing about a GPU.
-    rates = None if isinstance(program, GPUProgram) else opened(peak_rates)
+    is_here = not isinstance(program, GPUProgram) and not getattr(program, "kind", "")
+    rates = opened(peak_rates) if is_here else None
     inside = ir.ancestors(asked) - seconds.keys()
     taken = {id: samples for id, samples in seconds.items() if is_work(ir[id])}
 
@@ -206,7 +211,8 @@ class _RowMaker:
         work = self.work(node)
         limit = None if self.rates is None else limit_of(work, self.rates, self.threads)
         kind = "node"
-        if kernel is not None or (samples is None and body is not None):
+        is_whole = isinstance(self.program, XLAProgram) and self.program.is_launched(node)
+        if is_whole or kernel is not None or (samples is None and body is not None):
             kind = "launch"
         elif self.program is not None:
             kind = "host"

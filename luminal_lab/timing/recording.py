@@ -24,7 +24,7 @@ from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from typing_extensions import override
 
@@ -32,6 +32,8 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.devices.facts.specifications import specification, this_cpu
 from luminal_lab.devices.metal.compiler import MetalCompiler
+from luminal_lab.devices.xla.compiler import XLACompiler
+from luminal_lab.devices.xla.program import XLAProgram
 from luminal_lab.errors import RecordingError, UnknownNameError, expect
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.dialect import CUDA, METAL
@@ -57,7 +59,12 @@ from luminal_lab.writing import write_bytes
 SCHEMA = 1
 """The format of a file, raised whenever it changes."""
 WHAT = "luminal_lab times"
-VERSIONS: Mapping[str, str] = {"c": "1", "cuda": CUDA.version, "metal": METAL.version}
+VERSIONS: Mapping[str, str] = {
+    "c": "1",
+    "cuda": CUDA.version,
+    "metal": METAL.version,
+    "stablehlo": "1",
+}
 """The version of the code in each dialect: another version has other times."""
 MOST_SAMPLES = 25
 """How many samples a file keeps: more would add nothing."""
@@ -423,6 +430,11 @@ class Recorded:
                     hint=AGAIN.format(device="cpu"),
                 ) from error
             return fused(subject, machine)
+        if self.recording.dialect == "stablehlo":
+            compilation = subject.compiled(XLACompiler())
+            program = cast("XLAProgram", compilation.program)
+            program.sizes = subject.dims
+            return compilation, [KernelUse(each.node, each.kernel) for each in program.launches]
         arch = str(target.get("arch") or "sm_80")
         is_cuda = self.recording.dialect == "cuda"
         device = CUDACompiler(arch=arch) if is_cuda else MetalCompiler()

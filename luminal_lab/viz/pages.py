@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from luminal_lab.display import Theme
 from luminal_lab.io.facts import Facts, TimeFacts
-from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.machines.rates import size_text
 from luminal_lab.tables import aligned
@@ -52,7 +52,7 @@ def kernel_page(kernel: Kernel, *, theme: Theme = "auto") -> Page:
         parts += [closed("schedule", f"{len(kernel.schedule)} steps", code(str(kernel.schedule)))]
     if kernel.nest is not None:
         parts += [closed("nest", "", code(str(kernel.nest)))]
-    language = {"c": "C", "cuda": "CUDA", "metal": "Metal"}.get(kernel.dialect, kernel.dialect)
+    language = LANGUAGES.get(kernel.dialect, kernel.dialect)
     parts += [head(f"source, in {language}"), _source(kernel)]
     return Page(framed(parts, theme), str(kernel))
 

@@ -79,6 +79,17 @@ def test_the_names_are_those_of_what_there_is():
     assert "compile-cold" not in names()
 
 
+@pytest.mark.needs("jax")
+def test_xlas_programs_are_recorded_and_replayed():
+    made = record("xla", ["softmax"], is_quick=True).recording
+    assert (made.dialect, [kernel.name for kernel in made.kernels]) == ("stablehlo", ["xla"])
+    again = ll.Graph("again")
+    again.tensor((64, 256), name="c").softmax(-1).named("d").retrieve()
+    (column,) = ll.compare(again, [ll.Recorded(made)]).columns
+    assert column.how == "recorded"
+    assert column.seconds is not None
+
+
 @pytest.mark.parametrize("device", ["cuda", "metal"])
 def test_a_device_that_is_not_here(device):
     error = error_of(lambda: record(device, ["gelu"], is_quick=True), DeviceError)

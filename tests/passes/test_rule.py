@@ -159,7 +159,8 @@ def test_rules_and_sets_are_readable():
     one = Rule("cancel", x * recip(x), 1, assumes=FACTS)
     assert str(one) == (
         "cancel: x * recip(x) → 1, if no value is NaN and no value is infinite and the sign of a "
-        "zero does not matter and no divisor is 0 and no argument of a root or logarithm is "
+        "zero does not matter and no value is subnormal, so small that its digits run out and "
+        "no divisor is 0 and no argument of a root or logarithm is "
         "negative and the order of roundings does not matter and a product may be "
         "rounded together with the sum that it is added to"
     )

@@ -23,7 +23,7 @@ css`
 
 /** Which source a device runs, by what is chosen above it. */
 const RUNS: Readonly<Partial<Record<Dialect, Source["dialect"]>>> = { c: "c", cuda: "cuda", metal: "metal", ptx: "cuda" };
-const NAMES = { c: "C", cuda: "CUDA", metal: "Metal", ptx: "PTX", asm: "assembly" } as const;
+const NAMES = { c: "C", cuda: "CUDA", metal: "Metal", ptx: "PTX", asm: "assembly", stablehlo: "StableHLO" } as const;
 type Dialect = keyof typeof NAMES;
 export const NO_KERNELS = "There are no kernels in this run: compile for a device, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler()).";
 
@@ -176,6 +176,9 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
       if (!place.startsWith(`${store.place.run} `)) {
         choice.draw();
         const sources = store.run.facts.kernels[choice.current]?.sources;
+        // A program of XLA's is in no other language, and nothing else is in that.
+        const isXLA = sources?.[0]?.dialect === "stablehlo";
+        heads.heads.forEach((head, at) => (head.hidden = (dialects[at] === "stablehlo") !== isXLA));
         if (dialect !== "ptx" && dialect !== "asm" && sources?.length && !sources.some((one) => one.dialect === dialect)) dialect = sources[0]!.dialect;
       }
       return draw();

@@ -13,7 +13,7 @@ css`
 .ll-called { font-weight: 600; }
 `;
 
-export type Language = "c" | "cuda" | "metal" | "ptx" | "asm" | "python" | "form";
+export type Language = "c" | "cuda" | "metal" | "stablehlo" | "ptx" | "asm" | "python" | "form";
 /** What a piece of text is (nothing for the rest), and the text, which never holds a line's end. */
 export type Token = readonly [kind: string, text: string];
 
@@ -31,6 +31,7 @@ const FORMS: Record<Language, RegExp> = {
   metal: C,
   ptx: all(SLASHES, STRING, /(?<directive>\.[a-z]\w*(?:::\w+)*)|(?<type>%[\w.]+)/.source, NUMBER, WORD),
   asm: all(HASH, /(?<directive>^\.?[A-Za-z_][\w.$]*:)|(?<type>%[\w.]+)|(?<keyword>^[ \t]+[a-z][\w.]*)/.source, NUMBER, WORD),
+  stablehlo: all(SLASHES, STRING, /(?<type>%[\w.]+)|(?<keyword>\b(?:stablehlo|chlo|func)\.\w+)/.source, NUMBER, WORD),
   python: all(HASH, /(?<string>[rbf]{0,2}(?:"""[^]*?(?:"""|$(?![^]))|'''[^]*?(?:'''|$(?![^]))|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))|(?<directive>^[ \t]*@[\w.]+)/.source, NUMBER, WORD),
   form: all(HASH, STRING, /(?<type>%[\w.]+)/.source, NUMBER, WORD),
 };
@@ -41,6 +42,7 @@ const C_WORDS =
 const KEYWORDS: Partial<Record<Language, ReadonlySet<string>>> = {
   c: words(C_WORDS),
   python: words("and as assert break class continue def del elif else except False finally for from global if import in is lambda None not or pass raise return True try while with yield"),
+  stablehlo: words("module func return dense true false"),
   form: words("graph kernel nest for parallel simd vector local in sum max min shared barrier tile unroll split by fuse into reorder fission"),
 };
 const TYPES = /^(?:void|bool|char|short|int|long|unsigned|float\d?|double|half2?|auto|u?int\d*(?:_t)?|size_t|(lab_)?[iuf]\d+(x\d+)?|bf16|__half2?)$/;

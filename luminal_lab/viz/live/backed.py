@@ -12,7 +12,7 @@ from luminal_lab.core.origin import Origin
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.io.cells import cells_of
-from luminal_lab.io.facts import Asked, Dialect, Facts, Line, Remark, Subject
+from luminal_lab.io.facts import Asked, Facts, Line, Remark, Subject
 from luminal_lab.io.gather import facts_of, subject_of, timed
 from luminal_lab.io.opened import compilation_of
 from luminal_lab.passes.compilation import Compilation
@@ -237,9 +237,7 @@ def gathered(
 
 def dialect_of(like: object) -> Asked:
     """Return an argument as a kernel language."""
-    if like == "assembly":
-        return "assembly"
-    known: tuple[Dialect, ...] = get_args(Dialect)
+    known: tuple[Asked, ...] = get_args(Asked)
     for dialect in known:
         if like == dialect:
             return dialect

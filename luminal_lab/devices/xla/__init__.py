@@ -1,0 +1,1 @@
+"""XLA through JAX: the CPU here, TPUs and GPUs where JAX has them, and files for all of them."""

@@ -1,0 +1,97 @@
+"""The XLA compiler: its text, what becomes one program, its licence, what is refused."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.core.interpret import Environment
+from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.passes.pipeline import LICENCE
+from tests.expect import error_of
+
+pytestmark = pytest.mark.needs("jax")
+
+
+def calls(cx: ll.Graph) -> list[str]:
+    """The ops of the last graph, in order, without inputs and picks."""
+    names = [node.op.name for node in cx.compilation.ir]
+    return [name for name in names if name not in ("input", "pick")]
+
+
+def test_its_text_reads_back():
+    for compiler in (ll.XLACompiler(), ll.XLACompiler("cpu")):
+        assert str(ll.parse_pipeline(str(compiler)).passes[0]) == str(compiler)
+
+
+def test_conformance():
+    found = ll.devices.conformance(ll.XLACompiler())
+    assert found.ok, found
+    assert not found.unsupported
+
+
+def test_only_the_licence_excuses_small_numbers():
+    assert set(ll.XLACompiler().licence or ()) == {*LICENCE, "no_subnormal"}
+
+    class Strict:
+        licence = LICENCE
+
+        def run(self, ir, inputs):
+            environment = Environment(lambda node: inputs[node.name])
+            compiled = ll.compile_ir(ir, ll.XLACompiler())
+            values = compiled.values(environment, {*compiled.ir.output_ids}, {}, None)
+            return [values[id] for id in compiled.ir.output_ids]
+
+    found = ll.devices.conformance(Strict(), only="elementwise", ops="sqrt", dtypes="float32")
+    assert "special" in str(found.failed[0].case)
+    assert len(found.failed) == 1
+
+
+def test_a_graph_is_one_program():
+    cx = ll.Graph("t")
+    x = cx.tensor((4, 8), name="x")
+    (x @ x.T).gelu().softmax(-1).named("y").retrieve()
+    x.sum().named("total").retrieve()
+    cx.compile(ll.GenericCompiler(), ll.XLACompiler())
+    assert calls(cx) == ["call"]
+    assert str(cx.compilation.ir).startswith("graph t(%x: f32[4, 8]) -> (%y, %total)")
+
+
+def test_breaks_and_the_host_divide_it():
+    cx = ll.Graph()
+    x = cx.tensor((4,), name="x").set([1.0, 2.0, 3.0, 4.0])
+    half = (x.sin() * 0.5).graph_break()
+    tripled = cx.function(lambda array: 3 * array, half + 1, shape=(4,))
+    y = (tripled + half).named("y").retrieve()
+    cx.execute()
+    wanted = y.numpy()
+    cx.compile(ll.GenericCompiler(), ll.XLACompiler())
+    assert calls(cx) == ["call", "call", "host_call", "call"]
+    cx.execute()
+    np.testing.assert_allclose(y.numpy(), wanted, rtol=1e-6)
+
+
+def test_a_missing_package_is_told_and_the_notebook_goes_on(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    cx = ll.Graph()
+    y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+    error = error_of(lambda: cx.compile(ll.GenericCompiler(), ll.XLACompiler()), DeviceError)
+    assert error.message.startswith("xla: JAX cannot be imported: ")
+    assert error.hint == (
+        'pip install "luminal-lab[xla]"; other devices and the interpreter go without it'
+    )
+    with pytest.warns(ll.LabWarning, match="the last compile"):
+        cx.execute()
+    assert y.numpy().tolist() == [2, 4]
+
+
+def test_a_platform_that_is_not_here():
+    cx = ll.Graph()
+    (cx.tensor((2,), name="x") * 2).retrieve()
+    error = error_of(lambda: cx.compile(ll.XLACompiler("quantum")), DeviceError)
+    assert error.message == "xla: JAX has no platform 'quantum' here, but cpu"
+    assert "program.export(path)" in str(error.hint)
+    assert error_of(lambda: ll.XLACompiler(3), ArgumentError).message == (  # pyright: ignore[reportArgumentType]
+        "xla: the platform is 3"
+    )

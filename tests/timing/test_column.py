@@ -1,0 +1,25 @@
+"""Columns of a comparison: XLA beside the CPU."""
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+
+pytestmark = pytest.mark.needs("cc", "jax")
+
+
+def test_xla_stands_beside_the_cpu_as_whole_programs():
+    cx = ll.Graph("t")
+    x = cx.tensor((8, 16), name="x").set(np.ones((8, 16)))
+    (x @ x.T).softmax(-1).named("y").retrieve()
+    found = ll.compare(cx, [ll.CPU(), ll.XLA("cpu")], rounds=1)
+    assert [(column.label, column.how) for column in found.columns] == [
+        ("this CPU", "measured"),
+        ("XLA, cpu", "measured"),
+    ]
+    (segment,) = found
+    cpu, xla = segment.parts
+    assert [part.kernel for part in xla] == ["xla"]
+    assert not xla[0].is_host
+    assert xla[0].covers >= set().union(*(part.covers for part in cpu))
+    assert "XLA fuses by itself: a launch is a whole program" in str(found)
