@@ -58,7 +58,9 @@ def test_what_asks_for_nothing_has_no_limit():
 
 
 def test_the_limit_of_a_model_is_the_reading_of_its_file_in_the_same_rounds():
-    made = row(**{f"luminal_lab, {READING}": [0.9, 0.8, 1.0], "NumPy": [2.0, 2.0, 2.0]})
+    made = row(NumPy=[2.0, 2.0, 2.0])
+    made.rounds[f"luminal_lab, {READING}"] = [0.9, 0.8, 1.0]
+    made.conclude(RATES)
     assert (made.limit_ms, made.bound) == (0.9, "memory")
     assert made.limit_share == 0.9 / 1.1
     assert made.best_peer == "NumPy"
