@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import import_module
+from importlib.util import find_spec
 from math import inf, pi, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,8 +29,7 @@ from luminal_lab.machines.load import Load, load_text
 from luminal_lab.tensor import Tensor
 
 BEGIN = "<!-- measured by luminal_lab.bench.studies.elementwise -->"
-torch: Any = import_module("torch")
-F = torch.nn.functional
+torch: Any = import_module("torch") if find_spec("torch") else None
 STRIDE, SIZE, TRIES, SECONDS = 997, 1 << 20, 5, 0.05
 NEAR = -5.0, 5.0
 POSITIVE = 0.01, 100.0
@@ -63,42 +63,47 @@ def gelu_tanh(x: Any) -> Any:
     return x * torch.sigmoid(2 * sqrt(2 / pi) * x * (1 + 0.044715 * x * x))
 
 
-FUNCTIONS = (
-    both("exp"),
-    both("exp2"),
-    both("expm1"),
-    both("log", POSITIVE),
-    both("log2", POSITIVE),
-    both("log1p", POSITIVE),
-    both("sqrt", POSITIVE),
-    Elementwise("rsqrt", Tensor.rsqrt, torch.rsqrt, None, POSITIVE),
-    Elementwise("recip", Tensor.recip, torch.reciprocal, np.reciprocal, POSITIVE),
-    both("sin"),
-    both("cos"),
-    both("tan"),
-    both("atan", numpy="arctan"),
-    both("tanh"),
-    both("sinh"),
-    both("cosh"),
-    Elementwise("sigmoid", Tensor.sigmoid, torch.sigmoid),
-    Elementwise("erf", Tensor.erf, torch.erf),
-    Elementwise("erfc", Tensor.erfc, torch.special.erfc),
-    Elementwise("silu", Tensor.silu, F.silu, exact=lambda x: x * torch.sigmoid(x)),
-    Elementwise("gelu", Tensor.gelu, F.gelu, exact=gelu),
-    Elementwise(
-        "gelu('tanh')",
-        lambda x: x.gelu("tanh"),
-        lambda x: F.gelu(x, approximate="tanh"),
-        exact=gelu_tanh,
-    ),
-    Elementwise(
-        "softplus",
-        Tensor.softplus,
-        lambda x: F.softplus(x, threshold=inf),
-        exact=lambda x: torch.relu(x) + torch.log1p(torch.exp(-x.abs())),
-    ),
-    Elementwise("elu", Tensor.elu, F.elu, exact=lambda x: torch.where(x > 0, x, torch.expm1(x))),
-)
+def functions() -> tuple[Elementwise, ...]:
+    """Return the rows of the table."""
+    soft = torch.nn.functional
+    return (
+        both("exp"),
+        both("exp2"),
+        both("expm1"),
+        both("log", POSITIVE),
+        both("log2", POSITIVE),
+        both("log1p", POSITIVE),
+        both("sqrt", POSITIVE),
+        Elementwise("rsqrt", Tensor.rsqrt, torch.rsqrt, None, POSITIVE),
+        Elementwise("recip", Tensor.recip, torch.reciprocal, np.reciprocal, POSITIVE),
+        both("sin"),
+        both("cos"),
+        both("tan"),
+        both("atan", numpy="arctan"),
+        both("tanh"),
+        both("sinh"),
+        both("cosh"),
+        Elementwise("sigmoid", Tensor.sigmoid, torch.sigmoid),
+        Elementwise("erf", Tensor.erf, torch.erf),
+        Elementwise("erfc", Tensor.erfc, torch.special.erfc),
+        Elementwise("silu", Tensor.silu, soft.silu, exact=lambda x: x * torch.sigmoid(x)),
+        Elementwise("gelu", Tensor.gelu, soft.gelu, exact=gelu),
+        Elementwise(
+            "gelu('tanh')",
+            lambda x: x.gelu("tanh"),
+            lambda x: soft.gelu(x, approximate="tanh"),
+            exact=gelu_tanh,
+        ),
+        Elementwise(
+            "softplus",
+            Tensor.softplus,
+            lambda x: soft.softplus(x, threshold=inf),
+            exact=lambda x: torch.relu(x) + torch.log1p(torch.exp(-x.abs())),
+        ),
+        Elementwise(
+            "elu", Tensor.elu, soft.elu, exact=lambda x: torch.where(x > 0, x, torch.expm1(x))
+        ),
+    )
 
 
 class Wrong(NamedTuple):
@@ -110,13 +115,15 @@ class Wrong(NamedTuple):
 
 def main() -> None:
     """Print the table, or write it into a page."""
+    if torch is None:
+        sys.exit("PyTorch is the reference: pip install torch")
     torch.set_num_threads(1)
     path = Path(sys.argv[1]) if sys.argv[1:] else None
     text = path.read_text(encoding="utf-8") if path else f"{BEGIN}\n{END}\n"
     if BEGIN not in text:
         sys.exit(f"{path} has no line {BEGIN}")
     with Load() as load, np.errstate(all="ignore"):
-        lines = [line(function) for function in FUNCTIONS]
+        lines = [line(function) for function in functions()]
     busy = load_text(load.others)
     where = f"{cpu_name()}, 1 thread, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     libraries = f"NumPy {np.__version__} and PyTorch {torch.__version__}"
