@@ -1,6 +1,7 @@
 """What examples begin with: `ll`, a new graph `cx`, an empty `folder`, a language model `lm`."""
 
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,14 @@ def _libraries(pytestconfig: pytest.Config) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache, "user_folder", folder)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _can_be_interrupted() -> Iterator[None]:
+    """Take the signal of Ctrl-C, which what a shell starts in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)

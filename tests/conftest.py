@@ -5,7 +5,6 @@ import gc
 import os
 import random
 import shlex
-import signal
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -187,14 +186,6 @@ def unified_diff(golden: str, text: str, name: str) -> str:
 def missing_end(text: str) -> list[str]:
     """Return the line that stands for an absent last newline, as in git's diffs."""
     return [] if text.endswith("\n") else ["\\ no newline at the end"]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _can_be_interrupted() -> Iterator[None]:
-    """Take the signal of Ctrl-C, which what a shell starts in the background ignores."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
