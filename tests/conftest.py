@@ -7,7 +7,7 @@ import random
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from types import ModuleType
 from typing import Any
 
