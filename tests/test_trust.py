@@ -107,6 +107,12 @@ def compiled(dialect: str) -> Way:
     return Way(go, runs=True, dialect=dialect)
 
 
+def by_xla(given: Foreign, is_trusted: bool) -> None:
+    need("jax")
+    ir = ll.parse(given.text, trust=is_trusted)
+    ll.compile_ir(ir, "generic", ll.XLACompiler(), check="values")
+
+
 def kernel_of(given: Foreign, is_trusted: bool) -> Any:
     """Return the kernel of a compile that nothing has run yet."""
     ir = ll.parse(given.text, trust=is_trusted)
@@ -230,6 +236,7 @@ COMMANDS: dict[str, list[Way] | str] = {
     "bench": "what --against reads is numbers and names",
     "record": "it reads no file",
     "generate": "no kernels come in by it; tests/language has its files",
+    "transcribe": "the same",
 }
 
 
@@ -260,7 +267,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     ),
     **named(
         "a device or passes by themselves; compile_ir and compare use them",
-        "CPU CUDA CPUCompiler CUDACompiler MetalCompiler Metal Pipeline Search",
+        "CPU CUDA XLA CPUCompiler CUDACompiler MetalCompiler XLACompiler Metal Pipeline Search",
     ),
     **named(
         "of a session's graph",
@@ -286,6 +293,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     "compare": [Way(compared, runs=True)],
     "compile_ir": [
         *map(compiled, DEVICES),
+        Way(by_xla),
         Way(lambda given, is_trusted: kernel_of(given, is_trusted).emulate(), True, "cuda"),
         Way(lambda given, is_trusted: kernel_of(given, is_trusted).emulate(), True, "metal"),
         Way(lambda given, is_trusted: kernel_of(given, is_trusted).source, False, "metal"),

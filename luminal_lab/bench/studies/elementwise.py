@@ -27,6 +27,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.facts.probe import cpu_name
 from luminal_lab.machines.load import Load, load_text
 from luminal_lab.tensor import Tensor
+from luminal_lab.writing import write_bytes
 
 BEGIN = "<!-- measured by luminal_lab.bench.studies.elementwise -->"
 torch: Any = import_module("torch") if find_spec("torch") else None
@@ -137,7 +138,7 @@ def main() -> None:
     if path is None:
         print(table)
     else:
-        path.write_text(placed(text, table, BEGIN), encoding="utf-8")
+        write_bytes("elementwise", path, placed(text, table, BEGIN).encode())
 
 
 def line(function: Elementwise) -> str:

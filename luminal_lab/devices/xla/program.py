@@ -26,6 +26,7 @@ from luminal_lab.devices.xla.forms import Lowering, has_form
 from luminal_lab.errors import ArgumentError, DeviceError, DimError, RangeError
 from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.launch import Argument, Launch
+from luminal_lab.writing import write_bytes
 
 PLATFORMS: Final = ("cpu", "cuda", "rocm", "tpu")
 """The platforms for which JAX exports."""
@@ -315,9 +316,8 @@ class XLAProgram:
         with self._ready():
             exporting = import_module("jax.export").export
             exported = exporting(self.jax.jit(program), platforms=named)(inputs)
-        path = Path(path)
-        path.write_bytes(exported.serialize())
-        return path
+        write_bytes("export", path, exported.serialize())
+        return Path(path)
 
 
 def _jax() -> Any:
