@@ -60,9 +60,10 @@ def contraction(reading: GraphReading, node: Node) -> ContractionRegion | None:
     product = members[-1]
     last = follow(region, node)
     _side_inputs(region, product)
+    aside = {*region.anew}
     for edge in reading.sources[product.id]:
         _prologue(region, edge)
-    region.compute_together(product)
+    region.compute_together({product.id, *region.anew - aside})
     because = f"{size_of(node.shape)} sums of {times} products"
     after = len(region.members.keys() - reading.free) - len(members)
     if after:

@@ -12,7 +12,7 @@ that they run within a row; a region without reductions has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
@@ -372,14 +372,14 @@ class FusedRegion:
             for edge in edges
         )
 
-    def compute_together(self, but: Node | None = None) -> None:
+    def compute_together(self, but: Set[int] = frozenset()) -> None:
         """Compute anew the values that the region would read, if that is cheaper than storing them.
 
         No other kernel may need them in memory. The sources of `but` stay as they are: those of a
-        product are its operands, which are read again and again.
+        product, and of what makes its operands, are read again and again.
         """
         reading = self.reading
-        edges = [edge for edge in self.outside() if but is None or edge.user is not but]
+        edges = [edge for edge in self.outside() if edge.user.id not in but]
         wanted: dict[int, Node] = {}
         for edge in edges:
             source = edge.source

@@ -343,3 +343,15 @@ def test_an_op_without_a_form_in_c_is_part_of_no_kernel() -> None:
     compilation = fused(cx.ir)
     assert kernels(compilation) == ["add", "mul"]
     assert Cube() in [node.op for node in compilation.ir]
+
+
+def test_what_makes_an_operand_is_not_computed_again_for_each_result():
+    """The angles of a token's position were, in a graph that reads one token."""
+    cx = Graph()
+    q, angle = cx.tensor((16, 64), name="q"), cx.tensor((64,), name="angle")
+    keys = cx.tensor((300, 64), name="keys")
+    turned = q * angle.cos() + q.flip(1) * angle.sin()
+    ((turned * 0.125) @ keys.T).retrieve()
+    product = fused(cx.ir).ir.nodes[-1]
+    assert isinstance(product.op, Call)
+    assert not any(node.op.name in ("sin", "math.cos") for node in product.op.body.nodes)
