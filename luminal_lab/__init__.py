@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.generic import GenericCompiler
     from luminal_lab.passes.gradients import custom_gradient, grad, gradient, stop_gradient
     from luminal_lab.passes.half import HalfPrecision
+    from luminal_lab.passes.int8_activations import Int8Activations
     from luminal_lab.passes.minimise import minimise
     from luminal_lab.passes.pattern import constants, fields, op, variables
     from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
@@ -159,6 +160,7 @@ __all__ = [
     "HalfPrecision",
     "History",
     "InputError",
+    "Int8Activations",
     "Interrupted",
     "LabError",
     "LabWarning",
@@ -269,6 +271,7 @@ LATE = {
     "Firing": "passes.snapshot",
     "GenericCompiler": "passes.generic",
     "HalfPrecision": "passes.half",
+    "Int8Activations": "passes.int8_activations",
     "History": "viz.history",
     "LanguageModel": "language.model",
     "Metal": "timing.column",

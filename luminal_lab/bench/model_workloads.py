@@ -17,7 +17,7 @@ from luminal_lab.bench.model_files import (
     write_model,
 )
 from luminal_lab.bench.peers.peer import MEMORY
-from luminal_lab.bench.rows import READING
+from luminal_lab.bench.rows import FLOATS, INT8, READING
 from luminal_lab.bench.workload import Arrays, Cost, Sizes, Workload
 from luminal_lab.bench.workloads import calls
 
@@ -83,6 +83,7 @@ def _of_form(sizes: Sizes, form: str) -> Iterator[Workload]:
         products = 2 * tokens * (weights - head) + 2 * head
         return products + 4 * sizes["width"] * sizes["layers"] * scores
 
+    rounded = ", activations in int8" if form in INT8 else ""
     base = Workload(
         "",
         "",
@@ -112,11 +113,11 @@ def _of_form(sizes: Sizes, form: str) -> Iterator[Workload]:
             base,
             name=f"decode-{past}-{form}",
             kind="decode",
-            about=f"a token after {past} others, {model}",
+            about=f"a token after {past} others, {model}{rounded}",
             sizes={**sizes, "seq": past + 1, "past": past, "steps": STEPS},
             cost=Cost(flops(1, past), tensors + cached * past, cached),
             goals=DECODE_GOALS[form],
-            variants=(READING,) if "limit" in DECODE_GOALS[form] else (),
+            variants=_variants(form),
             tokens=1,
             calls=3,
         )
@@ -130,6 +131,13 @@ def _of_form(sizes: Sizes, form: str) -> Iterator[Workload]:
             is_alone=True,
             goals={"ms": FIRST_MS, MEMORY: 1.15 * tensors / 1e6 + 200},
         )
+
+
+def _variants(form: str) -> tuple[str, ...]:
+    """Return what is timed beside a step."""
+    if form in INT8:
+        return (FLOATS,)
+    return (READING,) if "limit" in DECODE_GOALS[form] else ()
 
 
 def _text(sizes: Sizes, rng: np.random.Generator) -> Arrays:

@@ -23,6 +23,10 @@ MODELLED = "modelled ms"
 """The name among the facts for the least time of our launches, by the machine's rates."""
 READING = "the file, read"
 """The variant that only reads a model's file: memory is as fast as it is at that moment."""
+FLOATS = "float32 activations"
+"""The variant of a step that rounds nothing, where the row's own multiplies integers."""
+INT8 = frozenset({"q4_k_m"})
+"""The forms whose weights a step multiplies by integers; llama.cpp does so with all of few bits."""
 
 
 @dataclass

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from shlex import quote
-from typing import Any
+from typing import Any, get_args
 
 import luminal_lab
 from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, InputError, counted
+from luminal_lab.language.decoding import Activations
 from luminal_lab.language.generation import REASONS, GeneratedText, Generation
 from luminal_lab.language.load import KINDS
 from luminal_lab.language.model import LanguageModel
@@ -48,6 +49,12 @@ def options(reader: OptionReader) -> None:
         "--system", metavar="TEXT", help="with --chat: what the model is told first"
     )
     reader.add_argument("--context", metavar="N", type=int, help="the tokens there is room for")
+    reader.add_argument(
+        "--activations",
+        choices=get_args(Activations),
+        default="float32",
+        help="what a step multiplies with weights in few bits; int8 is faster, and rounds",
+    )
     reader.add_argument("--stats", action="store_true", help="say how fast it was, at the end")
 
 
@@ -58,7 +65,7 @@ def run(given: argparse.Namespace) -> int:
             "generate: --system is for conversations", hint="give --chat too, or leave it out"
         )
     prompt = sys.stdin.read() if given.prompt == "-" else given.prompt
-    lm: object = luminal_lab.load(given.model, context=given.context)
+    lm: object = luminal_lab.load(given.model, context=given.context, activations=given.activations)
     if not isinstance(lm, LanguageModel):
         hears = isinstance(lm, Transcriber)
         raise InputError(

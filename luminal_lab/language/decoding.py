@@ -11,7 +11,7 @@ what it has in common with the last one is in the cache already.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,13 @@ from luminal_lab.errors import InputError
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig, ExpertsConfig
 from luminal_lab.passes.generic import GenericCompiler
+from luminal_lab.passes.int8_activations import Int8Activations
+from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.progress import progress
 from luminal_lab.session import Graph
 
+Activations: TypeAlias = Literal["float32", "int8"]
+"""What a step multiplies with weights in few bits."""
 CHUNK: Final = 256
 """The tokens of a prompt that are computed at once."""
 
@@ -30,8 +34,16 @@ CHUNK: Final = 256
 class Reading:
     """A session that reads some tokens behind others, compiled when it first runs."""
 
-    def __init__(self, name: str, model: Decoder, seq: int | str, capacity: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: Decoder,
+        seq: int | str,
+        capacity: int,
+        passes: Sequence[Pipeline] = (),
+    ) -> None:
         self.session = cx = Graph(name)
+        self._passes = passes
         self._tokens = cx.tensor((1, seq), "int64", "tokens")
         self.cache = KVCache(cx, capacity)
         last = model.model(self._tokens, self.cache)[:, -1]
@@ -43,7 +55,7 @@ class Reading:
     def compile(self, device: Any) -> Graph:  # noqa: ANN401  # any compiler
         """Return the session, compiled."""
         if not self.is_compiled:
-            self.session.compile(GenericCompiler(), device)
+            self.session.compile(*self._passes, GenericCompiler(), device)
             self.is_compiled = True
         return self.session
 
@@ -58,7 +70,8 @@ class Decoding:
     """A decoder with a cache for a number of tokens, compiled when it first runs.
 
     A model with experts has another session for prompts, which hands its cache on: there, all
-    experts are given all tokens, and a step reads only those that its token chooses.
+    experts are given all tokens, and a step reads only those that its token chooses. So has one
+    whose steps multiply integers, with `activations` of "int8": many rows are faster without.
 
     >>> from luminal_lab.nn.models.decoders import decoder_of
     >>> from luminal_lab.language.decoding import Decoding
@@ -71,19 +84,27 @@ class Decoding:
     2
     """
 
-    def __init__(self, model: Decoder, capacity: int, device: Any) -> None:  # noqa: ANN401  # any compiler
+    def __init__(
+        self,
+        model: Decoder,
+        capacity: int,
+        device: Any,  # noqa: ANN401  # any compiler
+        activations: Activations = "float32",
+    ) -> None:
         self.capacity, self.device = capacity, device
         self._model = model
-        chooses = any(isinstance(layer.feed, ExpertsConfig) for layer in model.config.layers)
-        self._steps = Reading("decode", model, 1 if chooses else "seq", capacity)
-        self._prompts = None if chooses else self._steps
+        is_apart = any(isinstance(layer.feed, ExpertsConfig) for layer in model.config.layers)
+        passes = [Int8Activations()] if activations == "int8" else []
+        is_apart |= bool(passes)
+        self._steps = Reading("decode", model, 1 if is_apart else "seq", capacity, passes)
+        self._prompts = None if is_apart else self._steps
         self._last = self._steps  # whose cache has the keys and values
         self.held: list[int] = []
         """The tokens whose keys and values are in the cache."""
 
     @property
     def session(self) -> Graph:
-        """The session of a step, which reads prompts, too, unless the model has experts."""
+        """The session of a step, which reads prompts, too, unless these have one of their own."""
         return self._steps.session
 
     def compile(self) -> Graph:

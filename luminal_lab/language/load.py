@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, cast, overload
+from typing import Any, Final, Literal, TypeAlias, cast, get_args, overload
 
 from typing_extensions import override
 
@@ -36,6 +36,7 @@ from luminal_lab.importing.onnx import module_of
 from luminal_lab.importing.onnx_file import read_model
 from luminal_lab.importing.weights import read_weights
 from luminal_lab.language.decoder_files import of_folder, of_gguf, unless_there
+from luminal_lab.language.decoding import Activations
 from luminal_lab.language.embedder import Embedder, Sentences
 from luminal_lab.language.hub import is_name, published_folder
 from luminal_lab.language.model import LanguageModel
@@ -104,6 +105,7 @@ def load(
     kind: Literal["text"],
     context: int | None = None,
     device: object = None,
+    activations: Activations = "float32",
 ) -> LanguageModel: ...
 @overload
 def load(
@@ -128,6 +130,7 @@ def load(
     kind: None = None,
     context: int | None = None,
     device: object = None,
+    activations: Activations = "float32",
 ) -> Any: ...  # noqa: ANN401  # as the files say
 def load(
     path: str | Path,
@@ -135,6 +138,7 @@ def load(
     kind: Kind | None = None,
     context: int | None = None,
     device: object = None,
+    activations: Activations = "float32",
 ) -> Any:  # as the files say
     """Return a published model, ready to use, from its file, its folder or by its name.
 
@@ -148,6 +152,9 @@ def load(
     It may be named by one of its files. A GGUF file is a model by itself. A name, as in
     "Qwen/Qwen2.5-0.5B-Instruct", is that of a folder that Hugging Face's tools have fetched;
     nothing is fetched from here. `device` is a compiler, by default `ll.CPUCompiler()`.
+
+    With `activations="int8"`, the steps of a decoder whose weights have few bits multiply them by
+    integers of 8 bits, as llama.cpp does: this is faster, and rounds (`ll.Int8Activations`).
 
     With `kind`, "text", "vectors" or "speech", a model of another one of these three is refused,
     and editors know what comes back.
@@ -168,6 +175,11 @@ def load(
             f"{SUBJECT}: kind is {shown(kind)}",
             hint=f"give one of {', '.join(map(repr, KINDS))}, or leave it out",
         )
+    if activations not in get_args(Activations):
+        raise ArgumentError(
+            f"{SUBJECT}: activations is {shown(activations)}",
+            hint=f"give one of {', '.join(map(repr, get_args(Activations)))}, or leave it out",
+        )
     _check_device(device)
     given, path = str(path), as_path(SUBJECT, path)
     if "://" in given:
@@ -178,7 +190,15 @@ def load(
     if not path.exists() and is_name(given):
         path = published_folder(str(path), SUBJECT)
     with naming(SUBJECT, path, AGAIN):
-        return _loaded(path, kind, room, device)
+        loaded = _loaded(path, kind, room, device)
+    if isinstance(loaded, LanguageModel):
+        loaded.activations = activations
+    elif activations != "float32":
+        raise ArgumentError(
+            f"{SUBJECT}: {given} is no model that goes on with texts",
+            hint='activations="int8" is for the steps of one; leave it out',
+        )
+    return loaded
 
 
 def _check_device(device: object) -> None:

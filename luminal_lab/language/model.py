@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.errors import ArgumentError, InputError, ModelError, whole_number
-from luminal_lab.language.decoding import Decoding
+from luminal_lab.language.decoding import Activations, Decoding
 from luminal_lab.language.generation import Generation
 from luminal_lab.language.sampling import Sampler
 from luminal_lab.language.stopping import StopText
@@ -33,7 +33,8 @@ class LanguageModel:
     """A model that goes on with texts; `ll.load` returns one.
 
     `model` is a module like any other. `context` is how many tokens there is room for, those of the
-    prompt and the new ones.
+    prompt and the new ones. With `activations` of "int8", a step multiplies weights in few bits
+    by integers, as llama.cpp does: see `ll.Int8Activations`.
 
     >>> lm
     <LanguageModel LlamaForCausalLM: 259 kinds of tokens, room for 64>
@@ -48,6 +49,7 @@ class LanguageModel:
         template: Callable[[], ChatTemplate | None] | None = None,
         context: int = CONTEXT,
         device: Any = None,  # noqa: ANN401  # whatever `cx.compile` takes
+        activations: Activations = "float32",
     ) -> None:
         self.name = name
         self.model = model
@@ -55,8 +57,9 @@ class LanguageModel:
         self._template = template
         self.context = context
         self.device = device
+        self.activations: Activations = activations
         self._decoding: Decoding | None = None
-        self._forms: list[str] | None = None
+        self._forms: tuple[str, ...] | None = None
         self._changes = -1  # of all parameters, when their forms were looked at
 
     def generate(
@@ -149,10 +152,11 @@ class LanguageModel:
     def _ready(self) -> Decoding:
         """Return the graph for the weights as they are now."""
         if self._decoding is None or self._changes != Parameter.changes:
-            forms = [parameter.form for parameter in self.model.parameters().values()]
+            forms = tuple(parameter.form for parameter in self.model.parameters().values())
             if self._decoding is None or forms != self._forms:
                 device = CPUCompiler() if self.device is None else self.device
-                self._decoding, self._forms = Decoding(self.model, self.context, device), forms
+                decoding = Decoding(self.model, self.context, device, self.activations)
+                self._decoding, self._forms = decoding, forms
             self._changes = Parameter.changes
         return self._decoding
 

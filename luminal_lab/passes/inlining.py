@@ -9,7 +9,8 @@
     }
 
 Calls within bodies follow, one level per step, until none is left. The nodes keep the line
-and the scope of the call. An unread call stays: `dce` removes it more cheaply.
+and the scope of the call. An unread call stays: `dce` removes it more cheaply. So does a call that
+a pass has made to be one kernel, until kernels are made.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from luminal_lab.core.ops import Call, Pick
 from luminal_lab.errors import PassError
 from luminal_lab.passes.base import Pass
 
+WHOLE = re.compile(r"int8_activations|\w+_by_int8")
+"""The names of bodies that are to be one kernel."""
 MOST_NODES = 1_000_000
 """The most nodes after inlining: a few lines of calls can stand for any number of nodes."""
 
@@ -37,7 +40,7 @@ class Inlining(Pass):
 
     name: ClassVar[str] = "inline"
     only: tuple[str, ...] = ()
-    """The names of the bodies that are inlined; all, if none is named."""
+    """The names of the bodies that are inlined; if there are none, all but those of kernels."""
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
@@ -55,11 +58,14 @@ class Inlining(Pass):
                 continue
             if edit.users(node) or edit.is_output(node):
                 with edit.firing(f"body-of-{node.op.body.name.replace('_', '-')}"):
-                    todo += _inline(node, node.op.body, edit)
+                    todo += inline(node, node.op.body, edit)
 
     def takes(self, name: str) -> bool:
         """Return whether calls of a body are inlined; text numbers bodies with equal names."""
-        return not self.only or not {name, re.sub(r"_\d+$", "", name)}.isdisjoint(self.only)
+        plain = re.sub(r"_\d+$", "", name)
+        if self.only:
+            return not {name, plain}.isdisjoint(self.only)
+        return not WHOLE.fullmatch(plain)
 
 
 def inlined(ir: IR) -> int:
@@ -75,7 +81,7 @@ def inlined(ir: IR) -> int:
     return count(ir)
 
 
-def _inline(call: Node, body: IR, edit: Edit) -> list[int]:
+def inline(call: Node, body: IR, edit: Edit) -> list[int]:
     """Replace a call by the nodes of its body, and return their ids."""
     into = dict(zip(body.input_ids, call.sources, strict=True))
     ids: list[int] = []

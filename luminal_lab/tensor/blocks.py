@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -65,8 +65,23 @@ class _Arrays:
 
 
 ARRAYS: Final = _Arrays()
-Meaning: TypeAlias = Callable[[Kit, Bits], Bits]
-"""From blocks, [..., bytes of a block], to float32 values, [..., values of a block]."""
+
+
+class Parts(NamedTuple):
+    """What the values of blocks are made of: scale · (quants - zero) - least."""
+
+    scale: Bits
+    """Float32, [..., groups, 1]."""
+    quants: Bits
+    """Bytes, [..., groups, values of a group]."""
+    zero: int = 0
+    """What stands for 0."""
+    least: Bits | None = None
+    """Float32, [..., groups, 1]."""
+
+
+Apart: TypeAlias = Callable[[Kit, Bits], Parts]
+"""From blocks, [..., bytes of a block], to their parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +93,8 @@ class BlockForm:
     values: int
     """The values of a block."""
     bytes: int
-    means: Meaning | None
-    """What its blocks mean; None if they are not read here."""
+    apart: Apart | None
+    """What its blocks are made of; None if values need no blocks."""
     dtype: DType = DType.uint8
     """The dtype of raw arrays: bytes, or 16-bit floats, which need no blocks."""
 
@@ -96,11 +111,23 @@ class BlockForm:
         """Return the float32 values of a raw array, or of a tensor of raw bytes."""
         if self.dtype is not DType.uint8:
             return kit.cast(raw, "float32")
-        assert self.means is not None
+        scale, quants, zero, least = self.parts(kit, raw)
         *outer, size = raw.shape
-        count = size // self.bytes
-        values = self.means(kit, raw.reshape((*outer, count, self.bytes)))
-        return values.reshape((*outer, count * self.values))
+        values = kit.cast(quants, "float32")
+        values = scale * (values - zero if zero else values)
+        values = values if least is None else values - least
+        return values.reshape((*outer, size // self.bytes * self.values))
+
+    def parts(self, kit: Kit, raw: Bits) -> Parts:
+        """Return what a raw array of blocks is made of, with axes for blocks and groups at its end.
+
+        >>> scale, quants, zero, least = form_of("q4_0").parts(ARRAYS, np.zeros((2, 36), "uint8"))
+        >>> scale.shape, quants.shape, zero, least
+        ((2, 2, 1, 1), (2, 2, 1, 32), 8, None)
+        """
+        assert self.apart is not None
+        *outer, size = raw.shape
+        return self.apart(kit, raw.reshape((*outer, size // self.bytes, self.bytes)))
 
     @override
     def __repr__(self) -> str:
@@ -262,60 +289,58 @@ def _parted(kit: Kit, b: Bits, run: int, parts: int) -> Bits:
     return (each & ((1 << width) - 1)).reshape((*outer, size * parts))
 
 
-def _grouped(x: Bits, groups: int) -> Bits:
+def _grouped(x: Bits, groups: int = 1) -> Bits:
     *outer, size = x.shape
     return x.reshape((*outer, groups, size // groups))
 
 
-def _flat(x: Bits) -> Bits:
-    *outer, groups, size = x.shape
-    return x.reshape((*outer, groups * size))
+def _q4_0(kit: Kit, b: Bits) -> Parts:
+    return Parts(_grouped(_half(kit, b, 0)), _grouped(_parted(kit, b[..., 2:], 16, 2)), 8)
 
 
-def _q4_0(kit: Kit, b: Bits) -> Bits:
-    return _half(kit, b, 0) * (kit.cast(_parted(kit, b[..., 2:], 16, 2), "float32") - 8)
-
-
-def _q4_1(kit: Kit, b: Bits) -> Bits:
-    quants = kit.cast(_parted(kit, b[..., 4:], 16, 2), "float32")
-    return _half(kit, b, 0) * quants + _half(kit, b, 2)
+def _q4_1(kit: Kit, b: Bits) -> Parts:
+    quants = _grouped(_parted(kit, b[..., 4:], 16, 2))
+    return Parts(_grouped(_half(kit, b, 0)), quants, 0, _grouped(-_half(kit, b, 2)))
 
 
 def _fifth(kit: Kit, b: Bits, at: int) -> Bits:
     """Return 32 values of five bits: a word of the highest bits, then 16 bytes of four each."""
     first, *rest = (kit.cast(b[..., at + k : at + k + 1], "int32") << (8 * k) for k in range(4))
     word = first | rest[0] | rest[1] | rest[2]
-    high = (word >> kit.cast(kit.steps(32, 1), "int32")) & 1
-    low = kit.cast(_parted(kit, b[..., at + 4 :], 16, 2), "int32")
-    return kit.cast(low | (high << 4), "float32")
+    high = kit.cast((word >> kit.cast(kit.steps(32, 1), "int32")) & 1, "uint8") << 4
+    return _grouped(_parted(kit, b[..., at + 4 :], 16, 2) | high)
 
 
-def _q5_0(kit: Kit, b: Bits) -> Bits:
-    return _half(kit, b, 0) * (_fifth(kit, b, 2) - 16)
+def _q5_0(kit: Kit, b: Bits) -> Parts:
+    return Parts(_grouped(_half(kit, b, 0)), _fifth(kit, b, 2), 16)
 
 
-def _q5_1(kit: Kit, b: Bits) -> Bits:
-    return _half(kit, b, 0) * _fifth(kit, b, 4) + _half(kit, b, 2)
+def _q5_1(kit: Kit, b: Bits) -> Parts:
+    return Parts(_grouped(_half(kit, b, 0)), _fifth(kit, b, 4), 0, _grouped(-_half(kit, b, 2)))
 
 
-def _q8_0(kit: Kit, b: Bits) -> Bits:
-    return kit.cast(kit.bits(b[..., 2:], "int8"), "float32") * _half(kit, b, 0)
+def _q8_0(kit: Kit, b: Bits) -> Parts:
+    return Parts(_grouped(_half(kit, b, 0)), _grouped(kit.bits(b[..., 2:], "int8")))
 
 
-def _q2_k(kit: Kit, b: Bits) -> Bits:
+def _each(x: Bits) -> Bits:
+    """Return the numbers of groups, [..., groups], beside the values of each."""
+    return x.reshape((*x.shape, 1))
+
+
+def _q2_k(kit: Kit, b: Bits) -> Parts:
     factors = b[..., :16]
     scale = _half(kit, b, 80) * kit.cast(factors & 15, "float32")
     least = _half(kit, b, 82) * kit.cast(factors >> 4, "float32")
-    quants = _grouped(kit.cast(_parted(kit, b[..., 16:80], 32, 4), "float32"), 16)
-    return _flat(scale.reshape((*scale.shape, 1)) * quants - least.reshape((*least.shape, 1)))
+    quants = _grouped(_parted(kit, b[..., 16:80], 32, 4), 16)
+    return Parts(_each(scale), quants, 0, _each(least))
 
 
-def _q3_k(kit: Kit, b: Bits) -> Bits:
+def _q3_k(kit: Kit, b: Bits) -> Parts:
     factors = _parted(kit, b[..., 96:104], 8, 2) | (_parted(kit, b[..., 104:108], 4, 4) << 4)
     scale = _half(kit, b, 108) * (kit.cast(factors, "float32") - 32)
     low, high = _parted(kit, b[..., 32:96], 32, 4), _parted(kit, b[..., :32], 32, 8)
-    quants = kit.cast(low | (high << 2), "float32") - 4
-    return _flat(scale.reshape((*scale.shape, 1)) * _grouped(quants, 16))
+    return Parts(_each(scale), _grouped(low | (high << 2), 16), 4)
 
 
 def _factors(kit: Kit, b: Bits) -> tuple[Bits, Bits]:
@@ -325,51 +350,48 @@ def _factors(kit: Kit, b: Bits) -> tuple[Bits, Bits]:
     is_low = kit.steps(2, 1).reshape((2, 1)) < 1
     scale = kit.choose(is_low, first & 63, (rest & 15) | ((first >> 2) & 48))
     least = kit.choose(is_low, second & 63, (rest >> 4) | ((second >> 2) & 48))
-    factors = [kit.cast(_flat(part), "float32") for part in (scale, least)]
+    factors = [kit.cast(part.reshape((*part.shape[:-2], 8)), "float32") for part in (scale, least)]
     scale, least = (_half(kit, b, 2 * k) * factor for k, factor in enumerate(factors))
-    return scale.reshape((*scale.shape, 1)), least.reshape((*least.shape, 1))
+    return _each(scale), _each(least)
 
 
-def _q4_k(kit: Kit, b: Bits) -> Bits:
+def _q4_k(kit: Kit, b: Bits) -> Parts:
     scale, least = _factors(kit, b)
-    quants = kit.cast(_parted(kit, b[..., 16:], 32, 2), "float32")
-    return _flat(scale * _grouped(quants, 8) - least)
+    return Parts(scale, _grouped(_parted(kit, b[..., 16:], 32, 2), 8), 0, least)
 
 
-def _q5_k(kit: Kit, b: Bits) -> Bits:
+def _q5_k(kit: Kit, b: Bits) -> Parts:
     scale, least = _factors(kit, b)
     high = _parted(kit, b[..., 16:48], 32, 8) << 4
-    quants = kit.cast(_parted(kit, b[..., 48:], 32, 2) | high, "float32")
-    return _flat(scale * _grouped(quants, 8) - least)
+    return Parts(scale, _grouped(_parted(kit, b[..., 48:], 32, 2) | high, 8), 0, least)
 
 
-def _q6_k(kit: Kit, b: Bits) -> Bits:
+def _q6_k(kit: Kit, b: Bits) -> Parts:
     high = _parted(kit, b[..., 128:192], 32, 4) << 4
-    quants = kit.cast(_parted(kit, b[..., :128], 64, 2) | high, "float32") - 32
+    quants = _parted(kit, b[..., :128], 64, 2) | high
     factors = kit.cast(kit.bits(b[..., 192:208], "int8"), "float32")
-    scale = _half(kit, b, 208) * factors
-    return _flat(scale.reshape((*scale.shape, 1)) * _grouped(quants, 16))
+    return Parts(_each(_half(kit, b, 208) * factors), _grouped(quants, 16), 32)
 
 
 LEVELS: Final = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 """What the 16 numbers of iq4_nl stand for."""
 
 
-def _iq4_nl(kit: Kit, b: Bits) -> Bits:
+def _iq4_nl(kit: Kit, b: Bits) -> Parts:
     numbers = _parted(kit, b[..., 2:], 16, 2)
     values: list[Bits] = [float(level) for level in LEVELS]
     for bit in (1, 2, 4, 8):  # in each round one bit decides between neighbours
         is_set = (numbers & bit) > 0
         pairs = zip(values[::2], values[1::2], strict=True)
         values = [kit.choose(is_set, high, low) for low, high in pairs]
-    return _half(kit, b, 0) * kit.cast(values[0], "float32")
+    return Parts(_grouped(_half(kit, b, 0)), _grouped(values[0]))
 
 
 def _table() -> Mapping[str, BlockForm]:
     """Return the forms by name."""
     half = ("f16", 1, DType.float16), ("bf16", 30, DType.bfloat16)
     forms = [BlockForm(name, number, 1, 2, None, dtype) for name, number, dtype in half]
-    rows: tuple[tuple[str, int, int, int, Meaning], ...] = (
+    rows: tuple[tuple[str, int, int, int, Apart], ...] = (
         ("q4_0", 2, 32, 18, _q4_0),
         ("q4_1", 3, 32, 20, _q4_1),
         ("q5_0", 6, 32, 22, _q5_0),

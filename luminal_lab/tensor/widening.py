@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from luminal_lab.core.ir import IR
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.blocks import BlockForm
+from luminal_lab.tensor.blocks import BlockForm, Parts
 
 if TYPE_CHECKING:
     from luminal_lab.tensor.sources import Sources
@@ -47,6 +47,16 @@ def widened(form: BlockForm, raw: Tensor) -> Tensor:
     (5, 64)
     """
     return form.widened(_Tensors(cast("Sources", raw.graph)), raw)
+
+
+def parts(form: BlockForm, raw: Tensor) -> Parts:
+    """Return what raw bytes, [..., bytes of a row], are made of, written with ops.
+
+    >>> from luminal_lab.tensor.blocks import form_of
+    >>> parts(form_of("q4_k"), cx.tensor((5, 144), "uint8")).quants.type
+    u8[5, 1, 8, 32]
+    """
+    return form.parts(_Tensors(cast("Sources", raw.graph)), raw)
 
 
 def body_of(form: BlockForm, shape: tuple[int, ...], page: Callable[[str], Sources]) -> IR:

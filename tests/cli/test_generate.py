@@ -46,6 +46,15 @@ def test_options_reach_the_model(capsys, folder, lm):
     assert out == ll.errors.visible(lm.generate("Tell me", **how).result().text) + "\n"
 
 
+def test_steps_may_multiply_integers(capsys, folder):
+    words = ["--max-tokens", 3, "--activations"]
+    status, _, err = ask(capsys, "generate", folder, "Tell me", *words, "int8")
+    assert (status, err) == (0, "")
+    status, _, err = ask(capsys, "generate", folder, "Tell me", *words, "int4")
+    assert status == 2
+    assert "--activations" in err
+
+
 def test_an_answer(capsys, folder, lm):
     words = ["--chat", "--system", "Be brief.", "--max-tokens", 5]
     _, out, _ = ask(capsys, "generate", folder, "Hi", *words)

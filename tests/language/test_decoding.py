@@ -151,3 +151,22 @@ def test_the_session_can_be_timed_before_it_has_read_anything(model):
 def test_the_cache_has_the_bytes_that_are_told(decoding, model):
     buffers = [rows for pair in decoding._steps.cache.buffers for rows in pair]
     assert cache_bytes(model.config, 64) == sum(rows.numpy().nbytes for rows in buffers)
+
+
+@pytest.mark.parametrize("form", ["q4_0", "q8_0"])
+def test_steps_that_multiply_integers_are_near_those_that_do_not(form):
+    """They have a session of their own, which takes over what prompts have left in the cache."""
+    model = load_decoder(from_config(CONFIG), weights_of_decoder(CONFIG))
+    quantise(model, form)
+    plain, rounded = (
+        Decoding(model, 64, CPUCompiler(), activations) for activations in ("float32", "int8")
+    )
+    apart: list[float] = []
+    for count in (5, 6, 7, 20, 21):
+        exact, near = (each.logits(TEXT[:count]) for each in (plain, rounded))
+        apart.append(np.abs(near - exact).max() / np.abs(exact).max())
+    assert max(apart) < 0.1
+    assert apart[0] < 1e-5  # a prompt
+    assert (apart[1] > 1e-5) == (form == "q4_0")  # a step
+    assert rounded.session.compilation.rounds
+    assert rounded.session["tokens"].shape == (1, 1)

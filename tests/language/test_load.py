@@ -57,6 +57,20 @@ def test_a_kind_is_checked_and_typed(tmp_path):
     assert_type(ll.load(bert), Any)
 
 
+def test_activations_are_checked(tmp_path):
+    llama, bert = published_decoder(tmp_path / "llama"), published(tmp_path / "bert")
+    lm = assert_type(ll.load(llama, kind="text", activations="int8"), LanguageModel)
+    assert (lm.activations, ll.load(llama).activations) == ("int8", "float32")
+    error = error_of(lambda: ll.load(bert, activations="int8"), ArgumentError)
+    assert error.message == f"load: {bert} is no model that goes on with texts"
+    assert error.hint == 'activations="int8" is for the steps of one; leave it out'
+    for wrong in ("int4", None, ["int8"]):
+        unfit: Any = wrong
+        error = error_of(lambda unfit=unfit: ll.load(llama, activations=unfit), ArgumentError)
+        assert error.message.startswith("load: activations is ")
+        assert error.hint == "give one of 'float32', 'int8', or leave it out"
+
+
 @pytest.mark.parametrize("device", ["cuda", ll.CUDACompiler(arch="sm_90"), [ll.CUDACompiler()]])
 def test_a_device_that_is_not_here_is_told_before_anything_is_read(device, monkeypatch):
     monkeypatch.setattr(driver, "gpu_count", lambda: 0)

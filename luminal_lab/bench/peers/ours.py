@@ -17,7 +17,7 @@ import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.bench import compiles
 from luminal_lab.bench.peers.peer import Peer, ReadyWorkload, memory
-from luminal_lab.bench.rows import MODELLED, READING
+from luminal_lab.bench.rows import FLOATS, INT8, MODELLED, READING
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 from luminal_lab.bench.workloads import FILLED
 from luminal_lab.core.dtypes import Array
@@ -26,7 +26,7 @@ from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.facts.probe import peak_rates, reader
 from luminal_lab.devices.facts.specifications import this_cpu
 from luminal_lab.importing.model_file import model_file
-from luminal_lab.language.decoding import Decoding
+from luminal_lab.language.decoding import Activations, Decoding
 from luminal_lab.nn import models
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.models.decoder_weights import load_decoder
@@ -297,7 +297,9 @@ class Ours(Peer):
             )
         begin, steps = workload.sizes["past"], workload.sizes["steps"]
         tokens = d["tokens"].tolist()
-        model = decoding(workload.path, begin + steps, self.threads)
+        is_whole = workload.form not in INT8 or self.variant == FLOATS
+        activations = "float32" if is_whole else "int8"
+        model = decoding(workload.path, begin + steps, self.threads, activations)
         model.logits(tokens[:-1])
         texts = cycle([tokens + tokens[-1:] * step for step in range(steps)])
 
@@ -453,11 +455,14 @@ def read_last(logits: Array) -> list[Array]:
     return [np.array(logits)]
 
 
-def decoding(path: str, capacity: int, threads: int) -> Decoding:
+def decoding(
+    path: str, capacity: int, threads: int, activations: Activations = "float32"
+) -> Decoding:
     """Return a model from a file, compiled for any prompt and any step, and its cache."""
     file = model_file(path)
     model = load_decoder(from_gguf(file.entries, file), file)
-    decoding = Decoding(model, capacity, ll.CPUCompiler(threads=threads, reuse_outputs=True))
+    device = ll.CPUCompiler(threads=threads, reuse_outputs=True)
+    decoding = Decoding(model, capacity, device, activations)
     decoding.compile()
     return decoding
 

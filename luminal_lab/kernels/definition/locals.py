@@ -89,6 +89,7 @@ class _Sites:
                 again = sum(sites.values()) - size
                 cost = self.costs[node.id]
                 keeps = cost > KEEPING and again * cost > KEEPING * size
+                keeps |= isinstance(node.op, ops.Contiguous) and again > 0
             if keeps and not self._unpacks(node) and not self._is_skipped(node):
                 kept.add(node.id)
                 sites = {self.at(-1, node): size}

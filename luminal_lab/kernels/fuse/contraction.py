@@ -244,7 +244,9 @@ def _no_follower(region: FusedRegion, user: Node, size: Dim) -> str:
             return f"{user} reads a part of {edge.source}, or more"
     if not reading.is_open(user):
         return f"{user} is a kernel of its own"
-    return region.full(user) if size_of(user.shape) == size else f"{user} has another size"
+    if size_of(user.shape) != size:
+        return f"{user} has another size"
+    return region.may(user, (False,) * len(user.shape)) or region.full(user)
 
 
 def _side_inputs(region: FusedRegion, product: Node) -> None:

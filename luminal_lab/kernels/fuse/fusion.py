@@ -8,6 +8,7 @@ Views, constants and counting cost nothing and go wherever they are read. The fi
 kernel for a computing node takes it:
 
     forget-gradients    nodes that only say how gradients are derived go
+    fuse-whole          what a pass has made to be one kernel, with elementwise nodes after it
     fuse-contractions   sums of products, with cheap nodes before and elementwise nodes after them
     fuse-rows           other reductions, with all nodes that make a row from the same row
     fuse-elementwise    the rest
@@ -41,6 +42,7 @@ from luminal_lab.kernels.fuse.body import PlannedKernel, plan, write
 from luminal_lab.kernels.fuse.contraction import contraction, product_of
 from luminal_lab.kernels.fuse.reading import GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion, Inner
+from luminal_lab.kernels.fuse.whole import FuseWhole
 from luminal_lab.passes.asking import Inquiry, kind_of
 from luminal_lab.passes.base import Pass
 
@@ -175,7 +177,7 @@ class FuseElementwise(Fuse):
 
 def fusion() -> tuple[Pass, ...]:
     """Return the passes that make kernels, in order."""
-    return ForgetGradients(), FuseContractions(), FuseRows(), FuseElementwise()
+    return ForgetGradients(), FuseWhole(), FuseContractions(), FuseRows(), FuseElementwise()
 
 
 def _no_reduction(node: Node, inner: Inner) -> str:

@@ -145,15 +145,18 @@ def is_along(nest: Nest, term: Term, axis: str) -> bool:
     return 1 in strides and all(step in (0, 1) for step in strides)
 
 
-def groups_of(loop: str, *terms: Term) -> list[int]:
-    """Return how many neighbours along a loop share values (scales, say): groups within groups."""
+def groups_of(loop: str, *terms: Term, least: int = RUN) -> list[int]:
+    """Return how many neighbours along a loop share values (scales, say): groups within groups.
+
+    Those of fewer than `least` count only if there are no others.
+    """
     dims = [dim for part in walk_terms(*terms) for dim in part.places]
     found = [atom for atom in atoms(dims) if isinstance(atom, Quotient)]
     sizes = {a.d for a in found if isinstance(a.x, Symbol) and a.x.name == loop}
     known = sorted(size for size in sizes if isinstance(size, int))
-    least = next((size for size in known if size >= RUN), min(known, default=0))
-    groups = [size for size in known if size >= least]
-    return [] if any(size % least for size in groups) else groups
+    first = next((size for size in known if size >= least), min(known, default=0))
+    groups = [size for size in known if size >= first]
+    return [] if any(size % first for size in groups) else groups
 
 
 def group_of(loop: str, term: Term) -> int:

@@ -30,10 +30,10 @@ from luminal_lab.kernels.steps.kinds import Parallel
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Cut, Fuse, Split
 from luminal_lab.kernels.steps.reuse import Reuse
-from luminal_lab.kernels.steps.schedule import Handle, PlanRefusal, Scheduling, word_of
+from luminal_lab.kernels.steps.schedule import BYTES, Handle, PlanRefusal, Scheduling, word_of
 from luminal_lab.kernels.steps.step import level
 from luminal_lab.kernels.steps.stopping import shorten
-from luminal_lab.kernels.steps.sums import Partial
+from luminal_lab.kernels.steps.sums import Partial, total_of
 from luminal_lab.machines.defaults import Defaults, shipped
 from luminal_lab.machines.machine import Machine
 
@@ -96,6 +96,7 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
         _columns(scheduling, top, machine)
     for loop in scheduling.loops:
         _groups(scheduling, loop)
+    scheduling.unpacked()
     for top in [top for top in scheduling.tops if top.loop.kind == "for"]:
         _tasks(scheduling, top, machine)
     _share_rows(scheduling)
@@ -150,13 +151,13 @@ def _sums(loop: Loop) -> list[Set]:
 
 def _groups(scheduling: Scheduling, summing: Handle) -> None:
     """Sum group by group if groups of elements share a value (a scale, say)."""
-    loop = summing.loop
-    addition = next(iter(_sums(loop)), None)
-    if len(loop.body) != 1 or addition is None or addition.how != "+=":
-        return
-    if 0 < min(groups_of(loop.name, addition.term), default=0) <= max(SIDE.values):
+    loop, are_bytes = summing.loop, all(inner.size == BYTES for inner in summing.parts)
+    for addition in _sums(loop)[:1] if are_bytes and total_of(loop) is not None else ():
+        shared = min(groups_of(loop.name, addition.term), default=0)
+        is_apart = stride(scheduling.nest, addition.term, loop.name) != 1
         with scheduling.attempt():
-            scheduling.grouped(summing, addition.name, scheduling.choose(SIDE))
+            if is_apart and addition.how == "+=" and 0 < shared <= max(SIDE.values):
+                scheduling.grouped(summing, addition.name, scheduling.choose(SIDE))
 
 
 def _lanes(scheduling: Scheduling, loop: Handle) -> None:
@@ -164,8 +165,8 @@ def _lanes(scheduling: Scheduling, loop: Handle) -> None:
     body, sums = loop.loop.body, _sums(loop.loop)
     is_alone = loop.loop.kind == "for" and len(body) == len(sums) == 1
     is_alone = is_alone and scheduling.nest.types[sums[0].name].dtype.is_float
-    if is_alone and work_of(body) <= CHEAP and at_most(loop.size) >= LONG:
-        with scheduling.attempt():
+    with scheduling.attempt():
+        if is_alone and work_of(body) <= CHEAP and at_most(loop.size) >= LONG:
             _side_by_side(scheduling, loop, sums)
 
 
@@ -273,8 +274,8 @@ def _tasks(scheduling: Scheduling, loop: Handle, machine: Machine) -> None:
         return
     enough = scheduling.choose(WORK) if 2 * work <= max(WORK.values) else enough
     is_few = isinstance(size, int) and size < FEW
-    is_long = work_of(loop.loop.body, at_most) > SUM.values[0]
-    if is_few and is_long and _few(scheduling, loop, machine):
+    is_few = is_few and work_of(loop.loop.body, at_most) > SUM.values[0]
+    if is_few and _few(scheduling, loop, machine):
         return
     is_cut = 2 * work <= enough and scheduling.attempted(*_task(loop, int(enough // work)))
     if not is_cut and not scheduling.attempted(Parallel((loop,))):

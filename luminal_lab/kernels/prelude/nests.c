@@ -103,25 +103,43 @@ static inline __attribute__((always_inline)) void lab_widen_f16(
     for (; i < count; i++) to[i] = lab_cast_f16_f32(from[i]);
 }
 
-// The sum of `count` values in a row, a multiple of 16: half of them is added to the other half, and
+// The sum of `count` values in a row, 8 or a multiple of 16: half of them is added to the other half, and
 // so on. One after the other, each addition would wait for the last one.
 static inline __attribute__((always_inline)) float lab_joined_f32(const float *x, int count) {
     typedef float lab_16 __attribute__((vector_size(64)));
     typedef float lab_8 __attribute__((vector_size(32)));
     typedef float lab_4 __attribute__((vector_size(16)));
-    lab_16 sums, more;
-    __builtin_memcpy(&sums, x, sizeof sums);
-    for (int i = 16; i < count; i += 16) {
-        __builtin_memcpy(&more, x + i, sizeof more);
-        sums += more;
-    }
     lab_8 eight[2];
-    __builtin_memcpy(eight, &sums, sizeof sums);
-    eight[0] += eight[1];
+    if (count == 8) __builtin_memcpy(eight, x, sizeof eight[0]);
+    else {
+        lab_16 sums, more;
+        __builtin_memcpy(&sums, x, sizeof sums);
+        for (int i = 16; i < count; i += 16) {
+            __builtin_memcpy(&more, x + i, sizeof more);
+            sums += more;
+        }
+        __builtin_memcpy(eight, &sums, sizeof sums);
+        eight[0] += eight[1];
+    }
     lab_4 four[2];
     __builtin_memcpy(four, eight, sizeof four);
     four[0] += four[1];
     return (four[0][0] + four[0][2]) + (four[0][1] + four[0][3]);
+}
+
+/* Eight values: the first four are the first one of two, the others the second one. */
+static inline __attribute__((always_inline)) void lab_fours_f32(
+    float *restrict to, const float *restrict from) {
+#if defined(__AVX2__)
+    typedef float lab_8 __attribute__((vector_size(32)));
+    typedef lab_i64 lab_words __attribute__((vector_size(32)));
+    lab_words pair = {0};
+    __builtin_memcpy(&pair, from, 8);
+    const lab_8 eight = __builtin_shufflevector((lab_8)pair, (lab_8)pair, 0, 0, 0, 0, 1, 1, 1, 1);
+    __builtin_memcpy(to, &eight, sizeof eight);
+#else
+    for (int i = 0; i < 8; i++) to[i] = from[i / 4];
+#endif
 }
 
 /* Eight bytes, wherever they lie. */
@@ -280,4 +298,26 @@ static inline __attribute__((always_inline)) lab_i32 lab_dot_$BYTE(
 #endif
     for (; i < count; i++) sum += (lab_u32)((lab_i32)x[i] * (lab_i32)y[i]);
     return (lab_i32)sum;
+}
+
+/* Adds four products of neighbouring bytes to each of `count` sums in a row. */
+static inline __attribute__((always_inline)) void lab_dots_$BYTE(
+    lab_i32 *restrict to, const lab_$BYTE *restrict x, const lab_i8 *restrict y, int count) {
+    int i = 0;
+#if defined(LAB_ADD_DOTS)
+    typedef lab_u32 lab_sums __attribute__((vector_size(32)));
+    const lab_sums more = (lab_sums){0} + 0x80808080u * $SIGNED;
+    for (; i + 8 <= count; i += 8) {
+        lab_sums sums, left, right;
+        __builtin_memcpy(&sums, to + i, sizeof sums);
+        __builtin_memcpy(&left, x + 4 * i, sizeof left);
+        __builtin_memcpy(&right, y + 4 * i, sizeof right);
+        sums = (lab_sums)LAB_ADD_DOTS((lab_eight)sums, (lab_eight)(left ^ more), (lab_eight)right);
+        if ($SIGNED)
+            sums -= (lab_sums)LAB_ADD_DOTS((lab_eight){0}, (lab_eight)more, (lab_eight)right);
+        __builtin_memcpy(to + i, &sums, sizeof sums);
+    }
+#endif
+    for (; i < count; i++)
+        for (int k = 0; k < 4; k++) to[i] += (lab_i32)x[4 * i + k] * (lab_i32)y[4 * i + k];
 }

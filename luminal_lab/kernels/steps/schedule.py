@@ -24,6 +24,7 @@ from typing_extensions import override
 import luminal_lab.kernels.steps
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dims.expression import Quotient
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
@@ -32,6 +33,7 @@ from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import Apply, Count, Read, free, walk as walk_terms
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, axes_in, reads_of, walk
 from luminal_lab.kernels.nest.sizes import (
+    RUN,
     about,
     at_most,
     atoms,
@@ -46,7 +48,7 @@ from luminal_lab.kernels.steps.ahead import Stream
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
-from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
+from luminal_lab.kernels.steps.loops import Fission, Fuse, Merge, Reorder, Split, together
 from luminal_lab.kernels.steps.step import STEPS, Step, extent, parse_step, read_step
 from luminal_lab.kernels.steps.sums import Lanes
 from luminal_lab.machines.defaults import NO_USUAL, Usual
@@ -61,6 +63,8 @@ AT_HAND = 128
 """How many cache lines stay in a core's first cache, wherever they lie."""
 WRITTEN_OUT = 16
 """The most groups of elements within a larger group that are written out."""
+BYTES = 4
+"""So many products of bytes are added up at once."""
 
 
 @told_object("schedule")
@@ -501,11 +505,13 @@ class Scheduling:
         They are computed once for each group. Its sums, if any, run side by side, those of several
         groups too, up to a number of elements. Where there are groups within larger ones, those of
         one are written out: what tells them apart (how far bits are shifted, say) is then known to
-        the compiler.
+        the compiler. Sums of products of bytes within it are taken apart from what is made of them.
         """
         terms = [s.term for s in walk((self.nest.loops[loop],)) if isinstance(s, Set)]
         size = self.loop(loop).size
-        sizes = [group for group in groups_of(loop, *terms) if size % group == 0]
+        inside = self.loop(loop).parts
+        least = RUN // 2 if inside else RUN
+        sizes = [group for group in groups_of(loop, *terms, least=least) if size % group == 0]
         if not sizes:
             return []
         inner = sizes[0]
@@ -518,13 +524,25 @@ class Scheduling:
             into, *_ = self.lanes(sums, own, first, "lanes")
             if is_beside:
                 self.lanes(into, groups[-1], first, "lanes")
-        for inside in (*(() if sums else (first,)), *groups, own):
-            for name in dict.fromkeys(name for term in terms for name, _ in reads_of(term)):
-                while self.attempted(Share(name, inside, unique("shared", self.nest.names))):
-                    pass
+        names = [name for term in terms for name, _ in reads_of(term)]
+        self.made_once((*(() if sums else (first,)), *groups, own), names)
         is_short = not sums and about(first.size) <= WRITTEN_OUT
         self.run("unroll", groups or [first] * is_short)
+        if inside:
+            self.do(Fission((own,)))
         return [own]
+
+    def made_once(self, loops: Iterable[Handle], names: Iterable[str]) -> None:
+        """Compute before loops what they make of arrays, where it is the same each time."""
+        for loop in loops:
+            for name in dict.fromkeys(names):
+                while self.attempted(Share(name, loop, unique("shared", self.nest.names))):
+                    pass
+
+    def unpacked(self) -> None:
+        """Compute before innermost loops what they make of bytes, if it is always the same."""
+        names = [name for name, type in self.nest.inputs if type.dtype is DType.uint8]
+        self.made_once([loop for loop in self.loops if loop.is_innermost], names)
 
     def written_out(self, loop: Handle, most: int) -> None:
         """Write out the groups of a short loop whose number decides what is computed."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -355,3 +356,19 @@ def test_what_makes_an_operand_is_not_computed_again_for_each_result():
     product = fused(cx.ir).ir.nodes[-1]
     assert isinstance(product.op, Call)
     assert not any(node.op.name in ("sin", "math.cos") for node in product.op.body.nodes)
+
+
+def test_a_call_that_is_to_be_one_kernel_is_one():
+    """With what follows it, but for functions that cost less on many neighbours at once."""
+    blocks = ll.Blocks("q4_k", np.zeros((32, 144), "uint8"), (32, 256))
+    layer = nn.Linear(256, 32, bias=False)
+    layer.weight.set(blocks)
+    cx = Graph()
+    x, y = cx.tensor((1, 256), name="x"), cx.tensor((1, 32), name="y")
+    ((layer(x) + y).silu()).retrieve()
+    compilation = cx.compile(ll.Int8Activations(), ll.GenericCompiler(), *fusion())
+    rounding, product, silu = (n for n in compilation.ir.nodes if isinstance(n.op, Call))
+    assert len(rounding.types) == 3
+    assert "y" in {source.name for source in compilation.ir.sources(product)}
+    assert compilation.ir.sources(silu) == (product,)
+    assert "is to be one kernel" in str(compilation.why(product))

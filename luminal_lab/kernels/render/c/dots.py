@@ -3,23 +3,31 @@
     simd k < 64:                                       t += lab_dot_i8(x, y + 64*j, 64);
       t += i32(x[k]) * i32(y[j, k])        →
 
+    for j < 8:                                         lab_dots_u8(t, x, y, 8);
+      for k < 4:                           →
+        t[j] += i32(x[4*j + k]) * i32(y[4*j + k])
+
 The instructions add up in 32 bits, as the nest does, or without ever reaching their limit.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from luminal_lab.core.dims import substitute
+from luminal_lab.core.dims import substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Cast, Mul
-from luminal_lab.kernels.definition.terms import Apply, Read, Term
+from luminal_lab.kernels.definition.substitution import replaced
+from luminal_lab.kernels.definition.terms import Apply, Guarded, Lookup, Read, Term, free, walk
 from luminal_lab.kernels.nest.nest import Loop, Set
 from luminal_lab.kernels.nest.sizes import at_most, slope
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.index import PRODUCT
 from luminal_lab.kernels.render.names import c_name
 
+NEIGHBOURS: Final = 4
+"""The products in one of several sums."""
 MOST: Final = 1 << 15
 """The most products whose sum is within 32 bits, whatever they are."""
 
@@ -62,11 +70,72 @@ def dot_of(loop: Loop, arrays: Arrays) -> Dot | None:
 def dot_text(dot: Dot, loop: Loop, arrays: Arrays) -> str:
     """Return the call that sums all products."""
     code = arrays.code
-    places = (_place(factor, loop, arrays) for factor in (dot.first, dot.second))
+    places = (place_of(factor, loop, arrays) for factor in (dot.first, dot.second))
     return code.call(f"lab_dot_{dot.first.dtype.short}", *places, code.index(loop.size))
 
 
-def _place(factor: Factor, loop: Loop, arrays: Arrays) -> str:
+class Dots(NamedTuple):
+    """Sums of four products each, side by side."""
+
+    update: Set
+    first: Term
+    """The bytes of all products in a row, which may be made of bytes in memory."""
+    second: Factor
+    row: Loop
+    """The loop over all products in a row."""
+    products: int
+
+
+def dots_of(loop: Loop, arrays: Arrays) -> Dots | None:
+    """Return the sums that a loop adds four products to, if there may be instructions for it."""
+    match loop:
+        case Loop(start=0, size=int(count), body=(Loop(start=0, size=4) as inner,)):
+            pass
+        case _:
+            return None
+    match inner.body:
+        case (Set(how="+=", term=Apply(op=Mul(), args=args, dtype=DType.int32)) as update,):
+            pass
+        case _:
+            return None
+    if arrays.types[update.name].dtype is not DType.int32:
+        return None
+    target = arrays.nest.flat(update.name, update.index)
+    if (slope(target, loop.axis), slope(target, inner.axis)) != (1, 0):
+        return None
+    for part in walk(*args):
+        if not _is_in_row(part, loop, inner, update.name, arrays):
+            return None
+    row = replace(inner, size=NEIGHBOURS * count)
+    left, right = (replaced(arg, {loop.name: 0}) for arg in args)
+    for first, second in ((left, right), (right, left)):
+        byte, factor = _cast_from(first, DType.int32), _factor(second, row, arrays)
+        if byte is None or byte.dtype not in (DType.int8, DType.uint8):
+            continue
+        if factor is not None and factor.dtype is DType.int8 and row.name in free(byte):
+            return Dots(update, byte, factor, row, NEIGHBOURS * count)
+    return None
+
+
+def _is_in_row(part: Term, loop: Loop, inner: Loop, sums: str, arrays: Arrays) -> bool:
+    """Return whether a part of a term is the next one in memory for the next product, or the same.
+
+    Then the products of all sums are one row.
+    """
+    match part:
+        case Guarded() | Lookup():
+            return False
+        case Read(buffer=buffer, index=index):
+            flat = arrays.nest.flat(buffer, index)
+            near = slope(flat, inner.axis)
+            return buffer != sums and near in (0, 1) and slope(flat, loop.axis) == NEIGHBOURS * near
+        case _:
+            moving = {symbol for dim in part.places for symbol in symbols(dim)}
+            return moving.isdisjoint({loop.axis, inner.axis})
+
+
+def place_of(factor: Factor, loop: Loop, arrays: Arrays) -> str:
+    """Return where the bytes along a loop begin."""
     read, dtype = factor
     start = substitute(arrays.nest.flat(read.buffer, read.index), {loop.name: 0})
     place = f"{c_name(read.buffer)} + {arrays.code.index(start, PRODUCT)}"
@@ -83,7 +152,12 @@ def _cast_from(term: Term, dtype: DType) -> Term | None:
 def _factor(term: Term, loop: Loop, arrays: Arrays) -> Factor | None:
     """Return bytes that lie side by side along a loop, if a factor is an integer of them."""
     byte = _cast_from(term, DType.int32)
-    if byte is None or byte.dtype not in (DType.int8, DType.uint8):
+    return None if byte is None else factor_of(byte, loop, arrays)
+
+
+def factor_of(byte: Term, loop: Loop, arrays: Arrays) -> Factor | None:
+    """Return bytes that lie side by side along a loop, if a term reads such."""
+    if byte.dtype not in (DType.int8, DType.uint8):
         return None
     read = byte if isinstance(byte, Read) else _cast_from(byte, DType.int8)
     if not isinstance(read, Read) or read.dtype.itemsize != 1 or read.dtype.kind != "int":

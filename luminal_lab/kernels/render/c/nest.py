@@ -64,7 +64,7 @@ from luminal_lab.kernels.nest.sizes import about, slope, work_of
 from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES, COMPUTED
 from luminal_lab.kernels.render.arrays import Arrays
-from luminal_lab.kernels.render.c.dots import dot_of, dot_text
+from luminal_lab.kernels.render.c.dots import dot_of, dot_text, dots_of, factor_of, place_of
 from luminal_lab.kernels.render.c.packed import BYTES, WORD, in_words
 from luminal_lab.kernels.render.c.phases import parts_of
 from luminal_lab.kernels.render.code import Assign, Branch, CBlock, Code, Declare, Group, Repeat
@@ -88,11 +88,13 @@ STACK = 16384
 MOST_WIDENED = 128
 """The most narrow values that are widened to floats ahead of a loop."""
 JOINED = 16
-"""Neighbours are added up together in multiples of this many."""
+"""Neighbours are added up together in multiples of this many, or half as many."""
 WIDENED = {DType.float32: "lab_widen", DType.int32: "lab_words"}
 """The functions that widen neighbours."""
 SHORT = BYTES
 """From this many values on, bytes are made as vectors of bytes; up to this many, as integers."""
+SPREAD = 4
+"""The neighbours that share a value where vectors are put together of two."""
 MOST_WRITTEN_OUT = 16
 """The most copies of a loop's body that a compiler may unroll."""
 WIDEST, NARROWEST = 64, 16
@@ -284,6 +286,8 @@ class _Writer(Writer):
             name, text = c_name(dot.update.name), dot_text(dot, loop, self.arrays)
             self.code.assign(name, text, "+=", (Cast.name, Mul.name, *FOLDED["+="]))
             return
+        if self.are_dots(loop):
+            return
         if loop.kind == "simd" and (self.is_added_up(loop) or self.unswitched(loop)):
             return
         hidden, is_apart = dict(self.arrays.hidden), self.code.is_apart
@@ -303,13 +307,34 @@ class _Writer(Writer):
                 _note_once(self.code.block)
         self.arrays.wide, self.arrays.hidden, self.code.is_apart = {}, hidden, is_apart
 
+    def are_dots(self, loop: Loop) -> bool:
+        """Write sums of four products of bytes side by side as a call, if a loop is just that."""
+        dots = dots_of(loop, self.arrays)
+        if dots is None:
+            return False
+        (update, first, second, row, products), code = dots, self.code
+        start = substitute(self.nest.flat(update.name, update.index), {loop.name: 0})
+        into = f"{c_name(update.name)} + {code.index(start, PRODUCT)}"
+        factor = factor_of(first, row, self.arrays)
+        left = (
+            self.made(first, row, products, code.fresh())
+            if factor is None
+            else place_of(factor, row, self.arrays)
+        )
+        right = place_of(second, row, self.arrays)
+        code.invoke(f"lab_dots_{first.dtype.short}", into, left, right, loop.size)
+        self.arrays.wide = {}
+        return True
+
     def is_added_up(self, loop: Loop) -> bool:
         """Write the sum of a few neighbours as a call, if that is all that a loop does."""
         match loop.body:
             case (Set(how="+=", term=Read(dtype=DType.float32) as read) as update,) if (
                 loop.start == 0
                 and isinstance(loop.size, int)
-                and loop.size % JOINED == 0 < loop.size <= MOST_WIDENED
+                and (
+                    loop.size == JOINED // 2 or loop.size % JOINED == 0 < loop.size <= MOST_WIDENED
+                )
                 and read.buffer not in {*self.arrays.as_vectors, update.name}
                 and self.types[update.name].dtype is DType.float32
                 and all(loop.axis not in symbols(dim) for dim in update.index)
@@ -359,6 +384,9 @@ class _Writer(Writer):
             return
         code, arrays = self.code, self.arrays
         written = {update.name for update in sets}
+        if size == 2 * SPREAD:
+            for update in sets:
+                self.spread(update, loop)
         for narrow in [each for update in sets for each in _narrow(update.term, size)]:
             part, read, dtype = narrow
             reads = {each for each in walk_terms(part) if isinstance(each, Read)}
@@ -380,6 +408,23 @@ class _Writer(Writer):
             code.array(C_TYPES[dtype], name, size, "aligned")
             code.invoke(f"{WIDENED[dtype]}_{part.dtype.short}", name, given, size)
             arrays.wide[part, dtype] = f"{name}[{c_name(loop.name)}]"
+
+    def spread(self, update: Set, loop: Loop) -> None:
+        """Write two vectors' halves of one value each, ahead of a loop that reads both so."""
+        quarter = loop.axis // SPREAD
+        for read in {*_read_always(update.term)}:
+            flat = self.nest.flat(read.buffer, read.index)
+            start = substitute(flat, {loop.name: 0})
+            is_near = read.dtype is DType.float32 and flat - start == quarter
+            if (
+                is_near
+                and read.buffer != update.name
+                and (read, read.dtype) not in self.arrays.wide
+            ):
+                name, at = self.code.fresh(), self.code.index(start, PRODUCT)
+                self.code.array(C_TYPES[read.dtype], name, 2 * SPREAD, "aligned")
+                self.code.invoke("lab_fours_f32", name, f"{c_name(read.buffer)} + {at}")
+                self.arrays.wide[read, read.dtype] = f"{name}[{c_name(loop.name)}]"
 
     def made(self, part: Term, loop: Loop, size: int, name: str) -> str:
         """Write a loop that makes bytes of bytes, in words or as bytes; return where they are."""

@@ -83,6 +83,67 @@ def test_they_are_right_to_the_last_bit(dtype: str, cpu: str) -> None:
             assert dot(*places, ctypes.c_int64(size)) == int(x @ y)
 
 
+def sums(
+    left: str = "u8[32]", first: str = "i32(a[4*j + k])", into: str = "i32", by: int = 4
+) -> str:
+    return f"""\
+nest dots(a: {left}, b: i8[32]) -> (O: {into}[8])
+  for j < 8:
+    O[j] = 0_{into}
+  for j_sum < 8:
+    for k < {by}:
+      O[j_sum] += {first.replace("j", "j_sum")} * i32(b[{by}*j_sum + k])
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "call"),
+    [
+        (sums(), "lab_dots_u8(O + 0, a + 0, b + 0, 8)"),
+        (sums("i8[32]"), "lab_dots_i8(O + 0, a + 0, b + 0, 8)"),
+        (
+            sums(first="i32(i8(a[4*j + k]))"),
+            "lab_dots_i8(O + 0, (const lab_i8 *)(a + 0), b + 0, 8)",
+        ),
+        (sums(first="i32(bit_and(a[4*j + k], 15_u8))"), "lab_dots_u8(O + 0, (const lab_u8 *)v"),
+        (sums(first="i32(bit_and(a[k], 15_u8))"), ""),  # the same four for all
+        (sums(first="i32(bit_and(a[4*j + k], u8[k]))"), ""),  # by the place, which goes on
+        (sums(first="i32([j < 3: a[4*j + k]])"), ""),  # not read everywhere
+        (sums("i16[32]"), ""),
+        (sums("u8[32]", "i32(a[2*j + k])", by=2), ""),
+    ],
+)
+def test_which_loops_are_sums_side_by_side(given: str, call: str) -> None:
+    text = render_nest(parse_nest(given), "dots").text
+    assert call in text if call else "lab_dots_" not in text
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_sums_side_by_side_are_right_to_the_last_bit(dtype: str, cpu: str) -> None:
+    name = f"lab_dots_{dtype}"
+    source = f"{prelude('c', [name])}\n\nvoid dots(lab_i32 *to, const lab_{dtype} *x, "
+    source += f"const lab_i8 *y, int n) {{ {name}(to, x, y, n); }}\n"
+    compiler = find_compiler(None)
+    dots: Any = load(
+        compile_library(source, replace(compiler, flags=(*compiler.flags, *CPUS[cpu]))), "dots"
+    )["dots"]
+    draw, kind = np.random.default_rng(0), {"i8": np.int8, "u8": np.uint8}[dtype]
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    for count in (1, 7, 8, 9, 16, 24, 31):
+        shape = count, 4
+        pairs = [(draw.integers(low, high + 1, shape), draw.integers(-128, 128, shape))]
+        pairs += [(np.full(shape, x), np.full(shape, y)) for x in (low, high) for y in (-128, 127)]
+        for x, y in pairs:
+            a, b = x.astype(kind), y.astype(np.int8)
+            before = draw.integers(-(1 << 30), 1 << 30, count).astype(np.int32)
+            after = before.copy()
+            places = (ctypes.c_void_p(each.ctypes.data) for each in (after, a, b))
+            dots(*places, count)
+            assert after.tolist() == (before + (x * y).sum(1)).tolist()
+
+
 @pytest.mark.needs("cc")
 def test_sums_within_a_sum_are_what_the_definition_says() -> None:
     """A product of two matrices in bytes, with a scale for every 32."""
