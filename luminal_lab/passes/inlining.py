@@ -27,8 +27,9 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import Call, Pick
 from luminal_lab.errors import PassError
 from luminal_lab.passes.base import Pass
+from luminal_lab.tensor.blocks import FORMS
 
-WHOLE = re.compile(r"int8_activations|\w+_by_int8")
+WHOLE = {"int8_activations", *(f"{name}_by_int8" for name in FORMS)}
 """The names of bodies that are to be one kernel."""
 MOST_NODES = 1_000_000
 """The most nodes after inlining: a few lines of calls can stand for any number of nodes."""
@@ -65,7 +66,7 @@ class Inlining(Pass):
         plain = re.sub(r"_\d+$", "", name)
         if self.only:
             return not {name, plain}.isdisjoint(self.only)
-        return not WHOLE.fullmatch(plain)
+        return plain not in WHOLE
 
 
 def inlined(ir: IR) -> int:

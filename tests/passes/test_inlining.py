@@ -7,6 +7,7 @@ from luminal_lab.core.ir import IR, in_order
 from luminal_lab.core.ops import Call, Sin
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.parse import parse
+from luminal_lab.passes.inlining import Inlining
 from tests.core.graphs import DIMS, graphs
 from tests.passes.running import check_pass, run_passes
 
@@ -77,3 +78,10 @@ def test_only_what_is_named():
     assert run_passes(ir, "inline{only = [inner]}").ir is ir
     after = run_passes(ir, "inline{only = [outer]}").ir
     assert [n.op.body.name for n in after if isinstance(n.op, Call)] == ["inner"]
+
+
+def test_what_is_to_be_one_kernel_stays():
+    """By its name, with the number that text gives to bodies of one name."""
+    assert [Inlining().takes(name) for name in ("q4_k_by_int8", "q4_k_by_int8_12")] == [False] * 2
+    assert Inlining().takes("times_by_int8")
+    assert Inlining(only=("q4_k_by_int8",)).takes("q4_k_by_int8_2")

@@ -51,14 +51,15 @@ def test_only_what_is_multiplied_is_rounded(form):
     blocks = drawn(form, (48, 512))
     x = np.random.default_rng(1).standard_normal((1, 512)).astype(np.float32)
     x[0, :64] = 0  # a group of zeros has no step
-    expected = rounded(x, FORMS[form].values // groups_of(FORMS[form])) @ blocks.value.T
+    weight: np.ndarray[Any, Any] = blocks.value.T
+    expected = rounded(x, FORMS[form].values // groups_of(FORMS[form])) @ weight
     size = np.abs(expected).max()
     for device in (True, False):
         cx, y = graph(blocks, x, ll.Int8Activations(), device=device)
         np.testing.assert_allclose(y, expected, atol=2e-6 * size, rtol=1e-5)
         if device:
             assert len(cx.kernels) == 2
-    assert np.abs(y - x @ blocks.value.T).max() > 1e-4 * size  # something is rounded
+    assert np.abs(y - x @ weight).max() > 1e-4 * size  # something is rounded
 
 
 @pytest.mark.needs("cc")
