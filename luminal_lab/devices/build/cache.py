@@ -405,11 +405,15 @@ def _placed(
 
 
 def _write(path: Path, data: bytes, same: Path | None) -> None:
-    """Write a file, or give another name to one with the same bytes."""
+    """Write a file, or give another name to one with the same bytes.
+
+    A process that was faster may have put other bytes where ours were to be.
+    """
     if same is not None:
         with suppress(OSError):  # not every disk has files with several names
-            os.link(same, path)
-            return
+            if same.read_bytes() == data:
+                os.link(same, path)
+                return
     path.touch(mode=0o600)
     path.write_bytes(data)
 

@@ -110,6 +110,18 @@ def test_who_comes_second_takes_what_is_there(cache, folder):
     assert names(folder) == [f"lib-{KEY}"]
 
 
+def test_a_library_of_several_kernels_is_kept_once_if_it_is_the_same(cache):
+    """Another process may have compiled one of them with others: its library lacks some of ours."""
+    ours, theirs = b"both kernels", b"one kernel, and another one"
+    first = cache.store(key_of("one"), b"one", theirs, "cc")
+    found = cache.store(key_of("one"), b"one", ours, "cc")
+    second = cache.store(key_of("two"), b"two", ours, "cc", same=found)
+    third = cache.store(key_of("three"), b"three", ours, "cc", same=second)
+    assert (found, found.read_bytes()) == (first, theirs)
+    assert second.read_bytes() == third.read_bytes() == ours
+    assert third.stat().st_ino == second.stat().st_ino != found.stat().st_ino
+
+
 def test_an_entry_is_used_where_its_use_cannot_be_noted(cache, monkeypatch):
     path = put(cache)
 
