@@ -46,6 +46,9 @@ where Hugging Face's tools have put models."""
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What is read to understand the graph; the catalogue of ops is looked things up in.
 CORE_LINES = 3_400
+XLA_LINES = 300
+XLA = "luminal_lab/devices/xla"
+"""A device to read as an example."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -238,6 +241,11 @@ def package_sources(folder: Path) -> dict[str, str]:
 def test_the_package_keeps_its_layers():
     found = faults(package_sources(ROOT / "luminal_lab"))
     assert not found, "\n".join(found)
+
+
+def test_the_device_of_xla_stays_small():
+    files = [path.read_text(encoding="utf-8") for path in (ROOT / XLA).glob("*.py")]
+    assert sum(code_lines(source, ast.parse(source)) for source in files) <= XLA_LINES
 
 
 def test_pyright_is_strict_on_every_place_but_viz():

@@ -34,11 +34,12 @@ def threefry(key: tuple[int, int], x0: Words, x1: Words) -> tuple[Words, Words]:
     return x0, x1
 
 
-def uniform(seed: int, stream: int, step: int, count: int) -> npt.NDArray[np.float32]:
-    """Return `count` multiples of 2^-24 in [0, 1)."""
-    low = np.arange(count, dtype=np.uint64).astype(np.uint32)
+def uniform(
+    seed: int, stream: int, step: int, positions: npt.NDArray[np.integer]
+) -> npt.NDArray[np.float32]:
+    """Return the multiples of 2^-24 in [0, 1) that stand at some positions."""
+    low = positions.astype(np.uint32)
     # The high word of the seed goes into the stream's key word; the step is the second counter.
-    high = int(seed) >> 32 & MASK
-    steps = np.full(count, step & MASK, dtype=np.uint32)
-    bits, _ = threefry((seed & MASK, (stream & MASK) ^ (high * 0x9E3779B9 & MASK)), low, steps)
+    key = seed & MASK, (stream & MASK) ^ ((int(seed) >> 32 & MASK) * 0x9E3779B9 & MASK)
+    bits, _ = threefry(key, low, np.full_like(low, step & MASK))
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)

@@ -140,7 +140,7 @@ class Evaluation:
                 return self._wide(self._index(at).astype(dtype.numpy))
             case Draw(seed=seed, stream=stream, at=at):
                 counters = np.clip(self._index(at), 0, None)
-                return self._wide(uniform(seed, stream, 0, int(counters.max()) + 1)[counters])
+                return self._wide(uniform(seed, stream, 0, counters))
             case _:
                 raise AssertionError(term)
 

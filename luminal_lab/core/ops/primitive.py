@@ -177,8 +177,8 @@ class SumReduce(Reduce):
     @override
     def eval(self, x: Array) -> Array:
         wide = np.dtype(np.float32) if BY_NUMPY[x.dtype].is_half else x.dtype
-        total = np.asarray(np.sum(x, axis=self.axis, keepdims=True, dtype=wide))
-        return total.astype(x.dtype, copy=False)
+        total = np.sum(x, axis=self.axis, keepdims=True, dtype=wide)
+        return total.astype(x.dtype, copy=False)  # pyright: ignore[reportReturnType]  # it has axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class MaxReduce(Reduce):
     def eval(self, x: Array) -> Array:
         dtype = BY_NUMPY[x.dtype]
         least = -math.inf if dtype.is_float else dtype.limits[0]
-        return np.asarray(np.max(x, axis=self.axis, keepdims=True, initial=least))
+        return np.max(x, axis=self.axis, keepdims=True, initial=least)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,14 +45,14 @@ class Cast(Elementwise):
         if self.dtype is DType.bool_:
             return np.not_equal(x, 0)
         if self.dtype.kind == "int" and BY_NUMPY[x.dtype].is_float:
-            low, high = self.dtype.limits
+            low, high = map(float, self.dtype.limits)
             if self.dtype.itemsize <= 2:  # float32 holds its limits exactly
                 known = x.astype(np.float32, copy=False) if x.dtype.itemsize < 4 else x
                 kept = np.clip(np.where(np.isnan(known), known.dtype.type(0), known), low, high)
                 return kept.astype(self.dtype.numpy)
             wide = x.astype(np.float64)
             inside = np.where((wide > low) & (wide < high), wide, 0.0).astype(self.dtype.numpy)
-            ends = np.array([low, high], self.dtype.numpy)
+            ends = np.array(self.dtype.limits, self.dtype.numpy)
             return np.where(wide >= high, ends[1], np.where(wide <= low, ends[0], inside))
         return x.astype(self.dtype.numpy)
 

@@ -104,4 +104,4 @@ class Random(Source):
     @override
     def eval(self, step: int = 0) -> Array:
         shape = ints(self.shape)
-        return uniform(self.seed, self.stream, step, math.prod(shape)).reshape(shape)
+        return uniform(self.seed, self.stream, step, np.arange(math.prod(shape))).reshape(shape)

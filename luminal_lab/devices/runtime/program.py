@@ -11,8 +11,7 @@ from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep
-from luminal_lab.core.ir import IR
-from luminal_lab.core.op import TensorType
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
 from luminal_lab.devices.runtime.plan import Remembered, RunPlan, RunRequest
 from luminal_lab.devices.runtime.run import DeviceRun, RunData
@@ -112,17 +111,8 @@ class DeviceProgram(ABC, Generic[PlanT]):
 
     def launch_of(self, work: NodeWork, number: int) -> Launch:
         """Return some work as a launch to look at."""
-        kernel, node = self.list.uses[number].kernel, work.node
-        given = [(self.ir[id].name, self.ir[id].type, False) for id in node.sources]
-        results: list[tuple[str, TensorType, bool]] = []
-        picks = picks_of(self.ir, node)
-        for index, slot in enumerate(work.makes):
-            name, type, _ = self.list.slots[slot]
-            assert type is not None
-            results.append((picks[index].name if index in picks else name, type, True))
-        buffers = tuple(Argument(*buffer) for buffer in (*given, *results))
         assert work.use is not None, "what has a kernel for sizes has a general one"
-        return Launch(work.use, kernel, buffers, node.id, node.meta.scope)
+        return launch_of(self.ir, work.node, self.list.uses[number].kernel, work.use)
 
     @property
     def memory_plan(self) -> MemoryPlan:
@@ -212,3 +202,13 @@ class DeviceProgram(ABC, Generic[PlanT]):
             for launch in self.launches
             if launch.node in samples
         )
+
+
+def launch_of(ir: IR, node: Node, kernel: Kernel, number: int) -> Launch:
+    """Return what a kernel does for a node as a launch to look at."""
+    picks = picks_of(ir, node)
+    buffers = [Argument(ir[id].name, ir[id].type, False) for id in node.sources]
+    for index, type in enumerate(node.types):
+        own = f"{node.name}.{index}" if index else node.name
+        buffers.append(Argument(picks[index].name if index in picks else own, type, True))
+    return Launch(number, kernel, tuple(buffers), node.id, node.meta.scope)

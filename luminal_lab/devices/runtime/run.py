@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, MutableMapping, MutableSequence
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
@@ -240,12 +240,7 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     def out_of_range(self, node: Node, *, has_written: bool) -> RangeError:
         """Return the error for work that was given an index out of range."""
-        error = RangeError(f"{node}: an index is out of range")
-        try:
-            self.again(node)  # which says where, and what the index is
-        except RangeError as told:
-            error = told
-        error.node = node.id
+        error = out_of_range(node, lambda: self.again(node))
         if has_written:
             slots = self.plan.list.slots
             names = ", ".join(f"%{slots[slot].name}" for slot in self.plan.owned)
@@ -268,3 +263,14 @@ class DeviceRun(ABC, Generic[BoundT]):
             if size
         ]
         return "the largest values:\n" + "\n".join(lines)
+
+
+def out_of_range(node: Node, again: Callable[[], object]) -> RangeError:
+    """Return the error for an index out of range; NumPy, by `again`, says where and what it is."""
+    error = RangeError(f"{node}: an index is out of range")
+    try:
+        again()
+    except RangeError as told:
+        error = told
+    error.node = node.id
+    return error

@@ -131,7 +131,7 @@ class _Line:
                 return grid.at(at).astype(dtype.numpy)
             case Draw(seed=seed, stream=stream, at=at):
                 counters = np.where(grid.valid, grid.at(at), 0)
-                return uniform(seed, stream, self.step, int(counters.max(initial=0)) + 1)[counters]
+                return uniform(seed, stream, self.step, counters)
             case Guarded(holds=holds, term=inner):
                 within = replace(grid, valid=grid.valid & (grid.at(holds) != 0), done={})
                 value = self.value(inner, within)

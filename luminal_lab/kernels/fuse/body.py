@@ -58,7 +58,7 @@ def write(edit: Edit, reading: GraphReading, plans: Sequence[PlannedKernel]) -> 
         with edit.firing(rule, because):
             name = kernel_name(rule, inside)
             fused = _fused(edit, inside, exits)
-            body = _body(inside, sources, exits, bodies, name, fused)
+            body = body_of(inside, sources, exits, bodies, name, fused)
             call = edit.insert(Call(body), *sources, like=list(reversed(inside)))
             for index, id in enumerate(exits):
                 new = edit.insert(Pick(index), call, like=id) if len(exits) > 1 else call
@@ -151,13 +151,13 @@ def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Set[int]:
     return frozenset()
 
 
-def _body(
+def body_of(
     inside: list[Node],
     sources: list[Node],
     exits: Sequence[int],
     bodies: Bodies,
     name: str,
-    fused: Set[int],
+    fused: Set[int] = frozenset(),
 ) -> IR:
     """Return a region as a separate graph; equal regions share one."""
     index_of = {source.id: index for index, source in enumerate(sources)}

@@ -141,8 +141,8 @@ class _Run:
             case Count(at=at, dtype=dtype):
                 return np.asarray(evaluate(at, self.values)).astype(dtype.numpy)
             case Draw(seed=seed, stream=stream, at=at):
-                counter = evaluate(at, self.values)
-                return np.asarray(uniform(seed, stream, 0, counter + 1)[counter])
+                counter = np.asarray(evaluate(at, self.values))
+                return np.asarray(uniform(seed, stream, 0, counter))
             case Guarded(holds=holds, term=inner, dtype=dtype):
                 if evaluate(holds, self.values):
                     return self.term(inner)

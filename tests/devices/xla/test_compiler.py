@@ -10,6 +10,7 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.passes.pipeline import LICENCE
 from tests.expect import error_of
+from tests.needs import need
 
 pytestmark = pytest.mark.needs("jax")
 
@@ -86,12 +87,47 @@ def test_a_missing_package_is_told_and_the_notebook_goes_on(monkeypatch):
     assert y.numpy().tolist() == [2, 4]
 
 
-def test_a_platform_that_is_not_here():
+def refused(*, platform: str | None = None) -> DeviceError:
+    """The error of a compile."""
     cx = ll.Graph()
     (cx.tensor((2,), name="x") * 2).retrieve()
-    error = error_of(lambda: cx.compile(ll.XLACompiler("quantum")), DeviceError)
-    assert error.message == "xla: JAX has no platform 'quantum' here, but cpu"
+    return error_of(lambda: cx.compile(ll.XLACompiler(platform)), DeviceError)
+
+
+def test_an_old_package_is_told(monkeypatch):
+    monkeypatch.setattr(need("jax"), "__version_info__", (0, 4, 30))
+    monkeypatch.setattr(need("jax"), "__version__", "0.4.30")
+    error = refused()
+    assert error.message == "xla: JAX cannot be imported: 0.4.30 is too old: it must be 0.10"
+    assert str(error.hint).startswith('pip install "luminal-lab[xla]"')
+
+
+def test_a_package_that_does_not_start_is_told(monkeypatch):
+    def failing(platform: str | None) -> None:
+        raise RuntimeError("Unable to initialize backend 'cuda'\n(set JAX_PLATFORMS='')")
+
+    monkeypatch.setattr(need("jax"), "devices", failing)
+    error = refused()
+    assert error.message == (
+        "xla: JAX cannot run on its own platform here: Unable to initialize backend 'cuda'"
+    )
+
+
+def test_a_platform_that_is_not_here():
+    error = refused(platform="quantum")
+    assert error.message.startswith("xla: JAX cannot run on quantum here: Unknown backend")
     assert "program.export(path)" in str(error.hint)
     assert error_of(lambda: ll.XLACompiler(3), ArgumentError).message == (  # pyright: ignore[reportArgumentType]
         "xla: the platform is 3"
     )
+
+
+def test_equal_programs_are_one():
+    cx = ll.Graph()
+    x = cx.tensor((4,), name="x").set([1.0, 2.0, 3.0, 4.0])
+    for _ in range(3):
+        x = (x.sin() * 0.5).graph_break()
+    x.named("y").retrieve()
+    cx.compile(ll.GenericCompiler(), ll.XLACompiler())
+    assert calls(cx) == ["call"] * 4
+    assert len(cx.kernels) == 3

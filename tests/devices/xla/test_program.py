@@ -8,7 +8,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.devices.xla.program import XLAProgram
-from luminal_lab.errors import ArgumentError, DeviceError, DimError, RangeError
+from luminal_lab.errors import ArgumentError, DeviceError, DimError, RangeError, RecordingError
 from luminal_lab.nn.cache import KVCache
 from tests.expect import error_of
 from tests.needs import need
@@ -33,7 +33,7 @@ def test_each_size_has_a_program_that_is_kept():
         cx.execute()
         np.testing.assert_allclose(y.numpy().sum(-1), 1, rtol=1e-6)
         assert f"tensor<{size}x4xf32>" in cx.compilation.stablehlo
-    assert len(program._launches) == 2
+    assert len(program._compiled) == 2
 
 
 def test_without_sizes_there_is_no_text():
@@ -116,7 +116,8 @@ def test_parameters_stay_on_the_device_until_they_change():
     assert len(before) == 2
     cx["x"].set(np.ones((1, 4)))
     cx.execute()
-    assert [program._resident[id] is kept for id, kept in before.items()] == [False, True]
+    stay = {id for id, kept in before.items() if program._resident[id][1] is kept[1]}
+    assert [program.ir[id].name for id in stay] == ["weight"]
     layer.weight.set(np.zeros((2, 4)))
     cx.execute()
     assert y.numpy().tolist() == [[0, 0]]
@@ -147,6 +148,104 @@ def test_decoding_carries_the_cache(passes):
     coarse = 1e-2 if passes and isinstance(passes[0], ll.HalfPrecision) else 1e-5
     found = walked(ll.GenericCompiler(), *passes, ll.XLACompiler())
     assert np.abs(found - wanted).max() < coarse * np.abs(wanted).max()
+
+
+def counting(count: int) -> tuple[ll.Graph, ll.Tensor, ll.Tensor]:
+    """A graph that adds 1 in each run to what it carries, which is read by an index."""
+    cx = ll.Graph()
+    total, at = cx.tensor((count,), name="total"), cx.tensor((1,), "int64", "at").set([0])
+    new = cx.carry(total + 1, total)
+    total.take(at, 0).named("y").retrieve()
+    return cx, total, new
+
+
+def test_what_is_carried_is_written_in_place():
+    cx, total, new = counting(10_000)
+    room = np.empty(10_000 * 4 + 64, np.uint8)
+    begin = -room.ctypes.data % 64  # which JAX would use as it is
+    mine = room[begin : begin + 40_000].view(np.float32)
+    mine[:] = 1
+    total.borrow(mine)
+    program = compiled(cx)
+    places = []
+    for number in range(2, 6):
+        cx.execute()
+        assert (new.numpy() == number).all()
+        assert (mine == 1).all()
+        (_, there) = program._carried[program.ir["total"].id]
+        places.append(there.unsafe_buffer_pointer())
+    assert len({*places[1:]}) == 1
+    held = new.numpy()
+    cx.execute()
+    assert (held == 5).all()
+    total.set(np.zeros(10_000))
+    cx.execute()
+    assert (new.numpy() == 1).all()
+
+
+def test_a_run_that_fails_leaves_what_is_carried():
+    cx, total, new = counting(4)
+    total.set([1, 2, 3, 4])
+    compiled(cx)
+    cx.execute()
+    cx["at"].set([7])
+    assert error_of(cx.execute, RangeError).message.startswith("gather: the index at")
+    cx["at"].set([3])
+    cx.execute()
+    assert new.numpy().tolist() == [3, 4, 5, 6]
+
+
+def test_axes_without_elements():
+    def found(*passes):
+        cx = ll.Graph()
+        x, empty = cx.tensor((0, 3), name="x"), cx.tensor((2, 0), name="empty")
+        values = [x.sum(0), empty.sum(1), empty @ x, x.softmax(-1), x.exp(), cx.rand((0, 2))]
+        rows = cx.tensor((0,), "int64", "rows").set(np.zeros(0))
+        table = cx.tensor((2, 3), name="table").set(np.ones((2, 3)))
+        values += [table.take(rows, 0), table.index_add(0, rows, x)]
+        values += [table.index_copy(0, rows, x), x.T.reshape(0), x.pad(((1, 1), (0, 0)))]
+        for tensor, shape in ((x, (0, 3)), (empty, (2, 0))):
+            tensor.set(np.zeros(shape))
+        cx.retrieve(values)
+        cx.compile(*passes)
+        cx.execute()
+        return [value.numpy() for value in values]
+
+    for wanted, other in zip(found("dce"), found(*XLA), strict=True):
+        np.testing.assert_array_equal(wanted, other)
+        assert wanted.dtype == other.dtype
+
+
+def test_what_jax_refuses_is_an_error_of_ours(monkeypatch):
+    cx = ll.Graph()
+    x = cx.tensor((2,), name="x").set([1, 2])
+    (x * 2).named("y").retrieve()
+    compiled(cx)
+
+    def refuse(*_, **__):
+        raise TypeError("float8 is not for this platform\nTraceback …")
+
+    monkeypatch.setattr(jax, "jit", refuse)
+    error = error_of(cx.execute, DeviceError)
+    assert error.message == "xla: cpu: float8 is not for this platform"
+    assert "compile it without XLACompiler()" in str(error.hint)
+
+
+def test_a_kernel_of_the_users_is_computed_by_its_meaning():
+    cx = ll.Graph()
+    x = cx.tensor((4,), name="x").set([1, 2, 3, 4])
+    source = """// kernel twice(x: f32[n]) -> (y: f32[n])
+    void twice(const float *x, float *y, long n) {
+        for (long i = 0; i < n; i++) y[i] = 2 * x[i];
+    }"""
+    by_graph = ll.kernel(source, meaning=lambda x: x * 2)(x + 1)
+    by_host = ll.kernel(source, numpy=lambda x: x * 2)(by_graph)
+    (by_host + 1).named("y").retrieve()
+    program = compiled(cx)
+    cx.execute()
+    assert cx["y"].tolist() == [9, 13, 17, 21]
+    assert len(program.calls) == 2
+    assert "user_kernel" in error_of(lambda: program.export("f"), DeviceError).message
 
 
 def test_a_training_step():
@@ -200,6 +299,25 @@ def test_a_platform_that_jax_does_not_export_for(tmp_path):
     assert error.message == "export: JAX exports for no platform 'rocmm'"
     assert error.hint == "did you mean 'rocm'?"
     assert not (tmp_path / "f").exists()
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
+    cx = ll.Graph()
+    (cx.tensor((2,), name="x") * 2).retrieve()
+    program = compiled(cx)
+    error = error_of(lambda: program.export(tmp_path / "there" / "f"), RecordingError)
+    assert error.message.endswith("cannot be written: there is no folder 'there'")
+    assert "is not the name of a file" in error_of(lambda: program.export(3), ArgumentError).message  # pyright: ignore[reportArgumentType]
+
+
+def test_a_file_without_sizes_says_which_it_needs(tmp_path):
+    cx = ll.Graph()
+    cx.tensor(("n", 4), name="x").sum().retrieve()
+    program = compiled(cx)
+    assert (
+        "dim 'n' is not bound" in error_of(lambda: program.export(tmp_path / "f"), DimError).message
+    )
+    assert program.export(tmp_path / "f", "tpu", dims={"n": 2}).is_file()
 
 
 def test_a_call_to_the_host_is_not_exported(tmp_path):
