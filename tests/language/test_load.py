@@ -72,6 +72,8 @@ def test_what_is_no_device_is_told(tmp_path):
     for device, why in {
         "gpu": "'gpu': pipeline, column 1: there is no pass 'gpu'",
         3: "3: 3 is not a pass",
+        ll.Graph(): "<Graph main: 0 nodes, 0 inputs, 0 out…: <Graph main: 0 nodes, 0 inputs, "
+        "0 outputs; print(cx) shows it> is not a pass",
     }.items():
         error = error_of(lambda device=device: ll.load(folder, device=device), ArgumentError)
         assert error.message == f"load: device is {why}"
