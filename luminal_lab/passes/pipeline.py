@@ -238,7 +238,7 @@ def as_pass(like: object) -> Pass | Pipeline:
         whole = cast("Iterable[PassLike]", like)
         parts = list(whole)
         # Steps of a recording are recordings themselves, and a new graph has no tensors yet.
-        if is_plain or parts and all(type(part) is not type(whole) for part in parts):
+        if is_plain or (parts and all(type(part) is not type(whole) for part in parts)):
             return Pipeline(parts)
     raise _no_pass(cast("object", like))
 

@@ -173,7 +173,10 @@ def test_pickled_weights_are_not_read(tmp_path):
 def test_a_type_that_is_not_here_is_named(tmp_path):
     folder = published(tmp_path, model_type="brt")
     error = error_of(lambda: ll.load(folder), ModelError)
-    assert error.message == f"load: {folder} has a model of the type 'brt', which is not here"
+    assert (
+        error.message
+        == f"load: {folder / 'config.json'} has a model of the type 'brt', which is not here"
+    )
     assert error.hint == "did you mean 'bert'?"
 
 
