@@ -40,7 +40,7 @@ from luminal_lab.language.decoding import Activations
 from luminal_lab.language.embedder import Embedder, Sentences
 from luminal_lab.language.hub import is_name, published_folder
 from luminal_lab.language.model import LanguageModel
-from luminal_lab.language.pooling import SUBJECT, Stack, read_entries, stack_of
+from luminal_lab.language.pooling import SUBJECT, Stack, check_heads, read_entries, stack_of
 from luminal_lab.language.tokens import Tokenizer
 from luminal_lab.language.transcriber import Transcriber, of_whisper
 from luminal_lab.nn.models.decoders import TYPES
@@ -255,7 +255,7 @@ def _loaded(path: Path, wanted: Kind | None, room: int | None, device: object) -
     if not isinstance(kind, str) or kind not in LOADERS:
         near = nearest(kind, LOADERS) if isinstance(kind, str) else None
         raise ModelError(
-            f"{SUBJECT}: {base} has a model of the type {shown(kind)}, which is not here",
+            f"{SUBJECT}: {path} has a model of the type {shown(kind)}, which is not here",
             hint=near
             or f"there are {', '.join(LOADERS)}; torch.export and ll.from_torch take any model",
         )
@@ -291,6 +291,7 @@ def _of_encoder(folder: Folder) -> Embedder:
     unless_there(base)
     with naming(SUBJECT, base / "config.json", AGAIN):
         config = config_of_encoder(folder.config, SUBJECT)
+    check_heads(folder.stack, config.width)
     weights = read_weights(base, SUBJECT).parameters()
     check_layers(SUBJECT, config.layers, weights)
     with naming(SUBJECT, base / "config.json", AGAIN):

@@ -131,7 +131,10 @@ WAYS: Final = {
 class Dense(Module):
     """A linear layer with a function behind it, and perhaps what was given added."""
 
-    def __init__(self, ins: int, outs: int, bias: bool, function: str, adds: bool) -> None:
+    def __init__(
+        self, path: Path, ins: int, outs: int, bias: bool, function: str, adds: bool
+    ) -> None:
+        self.path, self.ins, self.outs = path, ins, outs
         self.linear = Linear(ins, outs, bias=bias)
         self.residual = Linear(ins, outs, bias=False) if adds and ins != outs else None
         self.adds = adds
@@ -152,7 +155,8 @@ class Dense(Module):
 class Norm(Module):
     """A layer norm under the name that its file has."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, path: Path, width: int) -> None:
+        self.path, self.ins, self.outs = path, width, width
         self.norm = LayerNorm(width)
 
     @override
@@ -177,7 +181,7 @@ class Stack(NamedTuple):
 
     base: Path
     pooling: Pooling
-    heads: Sequence[Module]
+    heads: Sequence[Dense | Norm | Unit]
 
 
 def stack_of(folder: Path) -> Stack:
@@ -197,7 +201,7 @@ def stack_of(folder: Path) -> Stack:
             f"{SUBJECT}: {path} begins with {', '.join(kinds[:2]) or 'nothing'}",
             hint="what can be read begins with Transformer, Pooling",
         )
-    heads: list[Module] = []
+    heads: list[Dense | Norm | Unit] = []
     for kind, inner in parts[2:]:
         if kind not in HEADS:
             raise ModelError(
@@ -206,6 +210,20 @@ def stack_of(folder: Path) -> Stack:
             )
         heads += HEADS[kind](inner)
     return Stack(parts[0][1], _pooling(parts[1][1]), heads)
+
+
+def check_heads(stack: Stack, width: int) -> None:
+    """Raise an error if what is behind the pooling takes vectors of another width than come."""
+    width *= len(stack.pooling.ways)
+    for head in stack.heads:
+        if isinstance(head, Unit):
+            continue
+        if head.ins != width:
+            raise ModelError(
+                f"{SUBJECT}: {head.path} is for vectors of {head.ins:,}, and those before it have "
+                f"{width:,}"
+            )
+        width = head.outs
 
 
 def _module_of(path: Path, folder: Path, entry: object) -> tuple[str, Path]:
@@ -238,7 +256,7 @@ def _pooling(folder: Path) -> Pooling:
     return Pooling(cast("list[str]", names), bool(fields.get("include_prompt", True)))
 
 
-def _dense(folder: Path) -> list[Module]:
+def _dense(folder: Path) -> list[Dense]:
     path = folder / "config.json"
     fields = cast("dict[str, Any]", read_entries(path, dict))
     function = str(fields.get("activation_function", "torch.nn.modules.activation.Tanh"))
@@ -255,18 +273,18 @@ def _dense(folder: Path) -> list[Module]:
     if not (type(ins) is int and type(outs) is int and ins > 0 and outs > 0):
         raise ModelError(f"{SUBJECT}: {path} has {shown(ins)} features, and makes {shown(outs)}")
     adds, bias = bool(fields.get("use_residual", False)), bool(fields.get("bias", True))
-    return [Dense(ins, outs, bias, name, adds).load(_weights(folder))]
+    return [Dense(path, ins, outs, bias, name, adds).load(_weights(folder))]
 
 
-def _norm(folder: Path) -> list[Module]:
+def _norm(folder: Path) -> list[Norm]:
     path = folder / "config.json"
     width = cast("dict[str, Any]", read_entries(path, dict)).get("dimension")
     if not (type(width) is int and width > 0):
         raise ModelError(f"{SUBJECT}: {path} has the dimension {shown(width)}")
-    return [Norm(width).load(_weights(folder))]
+    return [Norm(path, width).load(_weights(folder))]
 
 
-def _unit(folder: Path) -> list[Module]:
+def _unit(folder: Path) -> list[Unit]:
     path = folder / "config.json"
     fields = cast("dict[str, Any]", read_entries(path, dict)) if path.exists() else {}
     for key in ("module_input_name", "module_output_name"):
@@ -287,7 +305,7 @@ def _weights(folder: Path) -> Path:
     return path
 
 
-HEADS: Final[Mapping[str, Callable[[Path], list[Module]]]] = {
+HEADS: Final[Mapping[str, Callable[[Path], Sequence[Dense | Norm | Unit]]]] = {
     "Dense": _dense,
     "LayerNorm": _norm,
     "Normalize": _unit,

@@ -27,6 +27,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.importing.weights import read_weights
 from luminal_lab.language.decoder_files import unless_there
+from luminal_lab.language.languages import code_of
 from luminal_lab.language.mel import HOP, RATE, WINDOW, Floats, log_mel
 from luminal_lab.language.pooling import SUBJECT, read_entries
 from luminal_lab.language.sound import read_wav
@@ -127,9 +128,9 @@ class Transcriber:
     ) -> str:
         """Return the text of a sound: a WAV file, or samples from -1 to 1, 16,000 of a second.
 
-        A model of many languages hears which it is, unless a `language` is given by its code, as in
-        "en"; its `task` is to "transcribe", or to "translate" into English. A `prompt`, a text of
-        special tokens, stands for both.
+        A model of many languages hears which it is, unless a `language` is given by its code or
+        its name, as in "en" or "English"; its `task` is to "transcribe", or to "translate" into
+        English. A `prompt`, a text of special tokens, stands for both.
 
         >>> import tokenizers
         >>> from luminal_lab.language.tokens import Tokenizer
@@ -193,7 +194,8 @@ class Transcriber:
     def _prompt(self, features: object, language: str | None, task: str | None) -> list[int]:
         """Return the tokens that say in which language a text is, and to what end."""
         self._unless_many("it takes neither a language nor a task")
-        task, code = task or self.task, language or self.language or self._detected(features)
+        task, said = task or self.task, language or self.language
+        code = code_of(said, self.languages) if said else self._detected(features)
         for name, what, known in (("language", code, self.languages), ("task", task, self.tasks)):
             ArgumentError.unless_known(
                 what,
@@ -338,7 +340,7 @@ def of_whisper(folder: Folder) -> Transcriber:
         prompt=[start, *end] if is_plain else None,
         languages={} if is_plain else _ids(keys, "lang_to_id", config),
         tasks={name: [id, *end] for name, id in _ids(keys, "task_to_id", config).items()},
-        language=None if spoken is None else str(spoken).strip("<|>"),
+        language=None if spoken is None else str(spoken),
         task=keys.word("task", default="transcribe"),
     )
 

@@ -234,11 +234,11 @@ def as_pass(like: object) -> Pass | Pipeline:
             f"pipeline: {like.__name__} is the class of a pass", hint=f"write {like.__name__}()"
         )
     if isinstance(like, Iterable) and not isinstance(like, Mapping):
-        is_plain = isinstance(like, (list, tuple))
+        is_plain = isinstance(like, (list, tuple, Iterator))
         whole = cast("Iterable[PassLike]", like)
         parts = list(whole)
-        # Steps of a recording are recordings themselves.
-        if is_plain or all(type(part) is not type(whole) for part in parts):
+        # Steps of a recording are recordings themselves, and a new graph has no tensors yet.
+        if is_plain or (parts and all(type(part) is not type(whole) for part in parts)):
             return Pipeline(parts)
     raise _no_pass(cast("object", like))
 

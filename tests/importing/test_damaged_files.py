@@ -251,7 +251,7 @@ def test_a_damaged_file_is_read_or_refused(
                             looked(path)
                             found["read"] += 1
                         except LabError as error:
-                            check_error(error, folder)
+                            check_error(error, f"{folder}{os.sep}")  # a file of it
                             found["refused"] += 1
                         if kind == "program":
                             refused(path)

@@ -20,7 +20,7 @@ onnx = need("onnx")
 parser = need("onnx.parser")
 
 MOST_SECONDS, MOST_MB = 10, 256
-"""What an import may take here; the time is for machines that do other things as well."""
+"""What an import may take here, in seconds of this process, whatever else the machine does."""
 
 TEXTS = [
     """m (float[b, 3, 8, 8] x) => (float[b, 4] y)
@@ -166,7 +166,7 @@ def value_for(rng: random.Random, field: Any, model: Any) -> Any:
 def attempt(data: bytes, path: Path) -> str:
     """Import a file, and write it once; return the error's text, or none."""
     path.write_bytes(data)
-    started = time.monotonic()
+    started = time.process_time()
     try:
         model = ll.from_onnx(path)
         cx = ll.Graph()
@@ -175,7 +175,7 @@ def attempt(data: bytes, path: Path) -> str:
         check_error(error, path.name)
         return str(error)
     finally:
-        assert time.monotonic() - started < MOST_SECONDS
+        assert time.process_time() - started < MOST_SECONDS
     return ""
 
 

@@ -86,6 +86,8 @@ def test_what_is_no_device_is_told(tmp_path):
     for device, why in {
         "gpu": "'gpu': pipeline, column 1: there is no pass 'gpu'",
         3: "3: 3 is not a pass",
+        ll.Graph(): "<Graph main: 0 nodes, 0 inputs, 0 out…: <Graph main: 0 nodes, 0 inputs, "
+        "0 outputs; print(cx) shows it> is not a pass",
     }.items():
         error = error_of(lambda device=device: ll.load(folder, device=device), ArgumentError)
         assert error.message == f"load: device is {why}"
@@ -185,7 +187,10 @@ def test_pickled_weights_are_not_read(tmp_path):
 def test_a_type_that_is_not_here_is_named(tmp_path):
     folder = published(tmp_path, model_type="brt")
     error = error_of(lambda: ll.load(folder), ModelError)
-    assert error.message == f"load: {folder} has a model of the type 'brt', which is not here"
+    assert (
+        error.message
+        == f"load: {folder / 'config.json'} has a model of the type 'brt', which is not here"
+    )
     assert error.hint == "did you mean 'bert'?"
 
 

@@ -1,5 +1,6 @@
 """Tokens of sounds: those that transformers writes, and what is no sound or prompt is told."""
 
+import importlib
 import itertools
 import wave
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, InputError, LabError, ModelError, ShapeError
+from luminal_lab.language.languages import CODES
 from luminal_lab.language.mel import log_mel
 from luminal_lab.language.transcriber import Transcriber
 from luminal_lab.nn.models.whisper import Whisper, WhisperConfig, whisper_config
@@ -194,14 +196,35 @@ def test_the_language_is_the_one_that_transformers_hears(tmp_path):
 
 
 @pytest.mark.needs("torch", "transformers", "tokenizers", "safetensors")
+def test_a_language_is_said_by_its_name_too(tmp_path):
+    published_whisper(tmp_path)
+    sound = np.random.default_rng(1).uniform(-1, 1, 8_000).astype("float32")
+    texts: dict[str, str] = {}
+    for said in ("de", "<|de|>", "german", "German", "DE"):
+        write(tmp_path / "generation_config.json", {**MANY, "language": said})
+        transcriber = ll.load(tmp_path, kind="speech")
+        texts[said] = transcriber.text(sound, most=8)
+        assert transcriber.text(sound, language="Cantonese") == transcriber.text(
+            sound, language="yue"
+        )
+    assert len({*texts.values()}) == 1
+
+
+@pytest.mark.needs("torch", "transformers")
+def test_names_of_languages_are_those_of_transformers():
+    theirs = importlib.import_module("transformers.models.whisper.tokenization_whisper")
+    assert CODES == theirs.TO_LANGUAGE_CODE
+
+
+@pytest.mark.needs("torch", "transformers", "tokenizers", "safetensors")
 def test_a_language_or_a_task_that_is_not_known(tmp_path):
     published_whisper(tmp_path)
-    write(tmp_path / "generation_config.json", {**MANY, "language": "german", "task": "translate"})
+    write(tmp_path / "generation_config.json", {**MANY, "language": "maori", "task": "translate"})
     transcriber, silence = ll.load(tmp_path, kind="speech"), np.zeros(16_000, "float32")
     assert transcriber.task == "translate"
     known = "there is 'de', 'en', 'fr', 'yue'"
     for call, message, hint in (
-        (lambda: transcriber.text(silence), "the language is 'german'", known),
+        (lambda: transcriber.text(silence), "the language is 'maori'", known),
         (
             lambda: transcriber.text(silence, language="dee"),
             "the language is 'dee'",
