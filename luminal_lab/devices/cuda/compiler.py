@@ -27,6 +27,7 @@ from luminal_lab.errors import ArgumentError, nearest
 from luminal_lab.kernels.definition.programs import ProgramsLike
 from luminal_lab.kernels.gpu import GPU, gpu_of
 from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.kernels.plans.gpu_contraction import OLD
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
 __all__ = ["CUDACompiler"]
@@ -86,7 +87,9 @@ class CUDACompiler(GPUCompiler):
                 hint=nearest(str(engine), CALLS) or 'give "cupy" or "driver", or leave it out',
             )
         flags = {"tf32": tf32, "cublas": cublas, "emulate": emulate, "reuse_outputs": reuse_outputs}
-        super().__init__(schedules, programs, arch=arch, engine=engine, **flags)
+        units = "float16", *(() if arch in OLD else ("bfloat16",)), *(("float32",) if tf32 else ())
+        given = {"arch": arch, "engine": engine, **flags}
+        super().__init__(schedules, programs, units=units, **given)
 
     @override
     def target(self, ir: IR) -> tuple[GPU, FindEngine]:

@@ -105,14 +105,18 @@ class Fuse(Pass):
 
 @dataclass(frozen=True)
 class FuseContractions(Fuse):
-    """Make kernels of sums of products, with cheap nodes before and elementwise nodes after."""
+    """Make kernels of sums of products, with cheap nodes before and elementwise nodes after.
+
+    Of the dtypes that `units` names, tensor units multiply what is in memory: no nodes before.
+    """
 
     name: ClassVar[str] = "fuse-contractions"
     search: ClassVar[str] = "contraction"
+    units: tuple[str, ...] = ()
 
     @override
     def planned(self, reading: GraphReading, node: Node) -> PlannedKernel | None:
-        region = contraction(reading, node)
+        region = contraction(reading, node, self.units)
         return region and plan(region.region, self.search, region.because)
 
     @override
@@ -173,9 +177,9 @@ class FuseElementwise(Fuse):
         )
 
 
-def fusion() -> tuple[Pass, ...]:
-    """Return the passes that make kernels, in order."""
-    return ForgetGradients(), FuseContractions(), FuseRows(), FuseElementwise()
+def fusion(units: tuple[str, ...] = ()) -> tuple[Pass, ...]:
+    """Return the passes that make kernels, in order; `units` has the dtypes of tensor units."""
+    return ForgetGradients(), FuseContractions(units), FuseRows(), FuseElementwise()
 
 
 def _no_reduction(node: Node, inner: Inner) -> str:
