@@ -467,6 +467,7 @@ def test_every_compiler_asks_the_gate_first(compiles: Callable[[str], object]):
 STARTS = {
     *("exec", "eval", ".run_path", ".run_module", ".Popen", ".CDLL", ".WinDLL", ".PyDLL"),
     *(".newLibraryWithSource_options_error_", "nvrtcCompileProgram", "module.load"),
+    *("cuModuleLoadData",),
     *("os.system", "os.popen", "os.execv", "os.spawnv", "pickle.load", "pickle.loads"),
     *("subprocess.run", "subprocess.call", "subprocess.check_output"),
 }
@@ -491,7 +492,9 @@ REASONS = {
     "course/chapters/ch04.py exec": "text of the chapter's own",
     "course/grading.py Popen": "this Python, on our own module, with a student's answers",
     "course/worker.py exec": "a student's answers: somebody asked for grades",
-    "devices/cuda/driver.py module.load": "what compile_cuda has made, behind the gate",
+    "devices/cuda/libcuda.py CDLL": "the GPU's driver",
+    "devices/cuda/libcuda.py cuModuleLoadData": "what compile_cuda has made, behind the gate",
+    "devices/cuda/through_cupy.py module.load": "the same",
     "machines/here.py subprocess.run": "a tool of the system's, by its name",
     "devices/metal/engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/gpu/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
@@ -517,9 +520,9 @@ def starters() -> Iterator[str]:
                     names = [f".{name}", f"{of.id}.{name}" if isinstance(of, ast.Name) else ""]
                 case ast.Call(func=ast.Name(id=name)):
                     names = [name, f".{name}"]
-                case ast.Constant(value=str(name)) if name[:5] == "nvrtc":
+                case ast.Constant(value=str(name)) if name[:5] == "nvrtc" or name[:8] == "cuModule":
                     names = [name]
-                case ast.Attribute(attr=name) if name[:5] == "nvrtc":
+                case ast.Attribute(attr=name) if name[:5] == "nvrtc" or name[:8] == "cuModule":
                     names = [name]
                 case _:
                     pass

@@ -29,8 +29,9 @@ from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.cuda.calls import version_text
 from luminal_lab.devices.cuda.compiler import CUDACompiler
-from luminal_lab.devices.cuda.driver import import_cupy, present
+from luminal_lab.devices.cuda.driver import driver_class, present
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.program import DeviceProgram
@@ -202,8 +203,7 @@ def _driver(device: Device) -> str:
     """Return the version of the GPU's driver."""
     if device == "metal":
         return f"macOS {platform.mac_ver()[0]}"
-    version = int(import_cupy().cuda.runtime.driverGetVersion())
-    return f"NVIDIA driver for CUDA {version // 1000}.{version % 1000 // 10}"
+    return f"NVIDIA driver for CUDA {version_text(driver_class(None)().version)}"
 
 
 def _tiny() -> ll.Graph:

@@ -23,7 +23,8 @@ from luminal_lab.devices.build import cache, toolchain
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.trial_build import CHECKS as SANITIZERS, builds
 from luminal_lab.devices.cuda.compiler import CUDACompiler
-from luminal_lab.devices.cuda.driver import gpu_count, import_cupy
+from luminal_lab.devices.cuda.driver import gpu_count
+from luminal_lab.devices.cuda.through_cupy import import_cupy
 from luminal_lab.devices.gpu import nvrtc
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.metal.engine import import_metal

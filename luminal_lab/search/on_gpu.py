@@ -26,7 +26,7 @@ from luminal_lab.core.dims import evaluate as number_of
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import ints
 from luminal_lab.devices.cuda.driver import present
-from luminal_lab.devices.cuda.engine import CuPyEngine
+from luminal_lab.devices.cuda.engine import CUDAEngine
 from luminal_lab.devices.gpu.compiler import gpu_maker
 from luminal_lab.devices.gpu.engine import BYTE, Argument, Engine, Location, Mapped, PlacedLaunch
 from luminal_lab.devices.gpu.nvrtc import version
@@ -77,7 +77,7 @@ class Errand:
 
     def find(self, source: str, kernels: Kernels) -> Engine:
         """Return the GPU with a source."""
-        return CuPyEngine(source, self.arch, kernels, tf32=self.tf32, cublas=False)
+        return CUDAEngine(source, self.arch, kernels, tf32=self.tf32, cublas=False)
 
 
 def signature(device: str) -> str:

@@ -1,29 +1,46 @@
-"""An NVIDIA GPU, through CuPy: memory, copies, launches, graphs of launches, events, cuBLAS.
+"""An NVIDIA GPU for a program: launches, graphs of launches, waits, times, and what fails.
 
-CuPy is imported when something is about to run, and only here. A first run waits after each launch,
-so that a failure has a name; from the third run on with the same memory, launches are replayed as
-CUDA graphs. CuPy refuses to record cuBLAS in a graph, so those calls stand between graphs, as do
-kernels that take the number of runs.
+A first run waits after each launch, so that a failure has a name; from the third run on with the
+same memory, launches are replayed as CUDA graphs. Where sizes alone are new, as with each token
+behind a cache, a graph is changed where it differs, if whoever calls the driver can do that. CuPy
+refuses to record cuBLAS in a graph, so those calls stand between graphs, as do kernels that take
+the number of runs.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from statistics import median
 from time import sleep
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
 from luminal_lab.devices.build.located import device_error
-from luminal_lab.devices.cuda import driver
+from luminal_lab.devices.cuda.calls import (
+    NO_MEMORY,
+    STILL,
+    DeviceMemory,
+    Graph,
+    Sized,
+    version_text,
+)
+from luminal_lab.devices.cuda.driver import (
+    Calls,
+    Image,
+    compiled_image,
+    driver_class,
+    load_module,
+    unless_present,
+)
 from luminal_lab.devices.cuda.library import Products
-from luminal_lab.devices.gpu.engine import Argument, Engine, Location, Mapped, PlacedLaunch
+from luminal_lab.devices.gpu.engine import Argument, Engine, Location, PlacedLaunch
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.errors import DeviceError, Interrupted
 from luminal_lab.interrupts import look
@@ -42,60 +59,60 @@ SETS: Final = 2
 MOST_GRAPHS: Final = 8
 """How many graphs a range of a program has: one for each choice of its memory."""
 SHOWN: Final = 4
-NOT_READY: Final = 600
-"""The status of a stream that still has work to do."""
 LONGEST: Final = 1e-3
 """The most seconds between two checks whether all is done."""
 
 
-class _Graph(NamedTuple):
+@dataclass
+class _Replayed:
     """Launches that are replayed as one."""
 
     launches: tuple[PlacedLaunch, ...]
-    graph: Any
+    graph: Graph
 
 
-class CuPyEngine(Engine):
+class CUDAEngine(Engine):
     """The GPU on which one program runs."""
 
-    clock = "CUDA events"
     sees_all = False
 
     def __init__(
-        self, source: str, arch: str, kernels: Kernels, *, tf32: bool, cublas: bool
+        self,
+        source: str,
+        arch: str,
+        kernels: Kernels,
+        *,
+        tf32: bool,
+        cublas: bool,
+        calls: Calls | None = None,
+        image: Image = compiled_image,
     ) -> None:
         admit(source)
-        driver.unless_present()
-        self.cupy = driver.import_cupy()
-        cuda = self.cupy.cuda
-        self.runtime = cuda.runtime
-        self.errors: tuple[type[Exception], ...] = (
-            cuda.runtime.CUDARuntimeError,
-            cuda.driver.CUDADriverError,
-        )
+        unless_present(calls)
+        kind = driver_class(calls)
+        self.driver = driver = kind()
+        self.clock = driver.clock
         self.lost: str = ""
         """The error that destroyed the context; no launch is possible after it."""
         self.arch = arch
-        self.driver = f"CUDA {driver.version_text(self.runtime.driverGetVersion())}"
+        self.knows = f"CUDA {version_text(driver.version)}"
         """The newest CUDA that the driver knows."""
         with self._named("cuda: the GPU does not say what it is"):
-            self.device = cuda.Device()
-            number = int(self.device.id)
-            capability = str(self.device.compute_capability)
-            properties: Mapping[str, bytes] = self.runtime.getDeviceProperties(number)
-        self.name = properties["name"].decode()
+            driver.find()
+        self.name = driver.name
         with self._named("cuda: no stream could be made"):
-            self.stream = cuda.Stream(non_blocking=True)
-            shares = self.runtime.cudaDevAttrConcurrentManagedAccess
-            self.can_share = bool(self.runtime.deviceGetAttribute(shares, number))
-        self.module = driver.load_module(number, capability, arch, source)
+            driver.begin()
+        self.can_share = driver.can_share
+        given = driver.number, driver.capability, arch, source
+        self.module = load_module(kind, *given, image)
         self.functions: dict[str, Any] = {}
-        given = self.device, self.stream, self._named
-        self.products = Products(*given, tf32=tf32, is_asked=cublas)
+        self.products = Products(
+            driver, self._named, tf32=tf32, is_asked=cublas and driver.has_cublas
+        )
         """What computes plain products."""
-        self._graphs: dict[Hashable, list[_Graph]] = {}
+        self._graphs: dict[Hashable, list[_Replayed]] = {}
         self._seen: dict[Hashable, tuple[PlacedLaunch, ...]] = {}
-        self._ahead: driver.DeviceMemory | None = None
+        self._ahead: DeviceMemory | None = None
         self._records = True
         self._open: list[str] = []
         """The kernels launched since the last wait."""
@@ -104,21 +121,19 @@ class CuPyEngine(Engine):
 
     @contextmanager
     def _named(self, subject: str) -> Generator[None]:
-        """Turn an error from CuPy into one of ours."""
+        """Turn an error from the driver into one of ours."""
         if self.lost:
             raise self._is_lost()
         try:
             yield
-        except self.errors as error:
+        except self.driver.errors as error:
             status = int(getattr(error, "status", 0))
-            if status == driver.NO_MEMORY:
+            if status == NO_MEMORY:
                 raise MemoryError(str(error)) from error
             if status >= 700 and status not in KEPT:
                 self.lost = f"{subject}: {error}"
                 raise self._is_lost() from error
-            raise device_error(f"{subject}: {error}", hint=driver.STILL) from error
-        except self.cupy.cuda.memory.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from error
+            raise device_error(f"{subject}: {error}", hint=STILL) from error
 
     def _is_lost(self) -> DeviceError:
         return device_error(
@@ -129,53 +144,54 @@ class CuPyEngine(Engine):
 
     # -- memory ------------------------------------------------------------------------------------
 
-    def reserve(self, size: int) -> driver.DeviceMemory:
+    def reserve(self, size: int) -> DeviceMemory:
         """Return memory on the GPU."""
         with self._named("cuda: no memory could be allocated"):
-            return driver.DeviceMemory(self.cupy.cuda.Memory(max(1, size)), size)
+            return self.driver.allocate(size)
 
     def shared(self, size: int) -> MemoryBlock:
         """Return memory whose pages move to where they are used."""
         with self._named("cuda: no shared memory could be allocated"):
-            return driver.ManagedBlock(self.cupy.cuda.malloc_managed(max(1, size)), size)
+            return self.driver.share(size)
 
     def free_bytes(self) -> int | None:
         """Return how much memory the GPU has left."""
         with self._named("cuda: the memory that is left is not known"):
-            free, _ = self.runtime.memGetInfo()
-        return int(free)
+            return self.driver.free_bytes()
 
     def upload(self, location: Location, array: Array) -> None:
         """Copy an array to the GPU."""
         if array.nbytes:
             begin: int = array.ctypes.data
-            self._copy(location.address, begin, array.nbytes, self.runtime.memcpyDefault)
+            self._copy(location.address, begin, array.nbytes)
             self.wait()  # the array may be released
 
     def download(self, location: Location, array: Array) -> None:
         """Copy from the GPU, after everything that was launched."""
         if array.nbytes:
             begin: int = array.ctypes.data
-            self._copy(begin, location.address, array.nbytes, self.runtime.memcpyDefault)
+            self._copy(begin, location.address, array.nbytes)
         self.wait()
 
-    def _copy(self, to: int, of: int, size: int, kind: int) -> None:
+    def _copy(self, to: int, of: int, size: int) -> None:
         with self._named("cuda: a copy failed"):
-            self.runtime.memcpyAsync(to, of, size, kind, self.stream.ptr)
+            self.driver.copy(to, of, size)
 
     # -- launches ----------------------------------------------------------------------------------
 
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Launch in order; what is launched again with the same memory is replayed."""
-        if careful or key is None:
+        careful = careful or key is None
+        if careful or any(map(self.products.is_new, _works(launches))):
             for work in _works(launches):
                 self.products.choose(work, functools.partial(self._mine, work), self._seconds)
                 self._direct(work)
-                self.wait()
+                if careful:
+                    self.wait()
             return
         all_launches = tuple(launches)
         seen, self._seen[key] = self._seen.get(key), all_launches
-        again = seen is not None and _are_same(seen, all_launches)
+        again = seen is not None and _are_alike(seen, all_launches)
         for number, (is_graph, part) in enumerate(self._parts(all_launches)):
             if is_graph and self._records and self._replay((key, number), part, again=again):
                 continue
@@ -197,34 +213,51 @@ class CuPyEngine(Engine):
     def _replay(self, key: Hashable, launches: tuple[PlacedLaunch, ...], *, again: bool) -> bool:
         """Launch a graph, if there is one or it is time to record it; return whether it was."""
         graphs = self._graphs.setdefault(key, [])
-        recorded = next((launch for launch in graphs if _are_same(launch.launches, launches)), None)
+        recorded = next((graph for graph in graphs if _are_same(graph.launches, launches)), None)
         if recorded is None:
             if not again or len(launches) < 2:
                 return False
-            graph = self._record(launches)
-            if graph is None:
+            recorded = self._changed(graphs, launches) or self._record(graphs, launches)
+            if recorded is None:
                 return False
-            del graphs[: max(0, len(graphs) + 1 - MOST_GRAPHS)]
-            recorded = _Graph(launches, graph)
-            graphs.append(recorded)
         with self._named(_among([launch.kernel.name for launch in launches])):
-            recorded.graph.launch(self.stream)
+            recorded.graph.launch()
         self._open += [launch.kernel.name for launch in launches]
         return True
 
-    def _record(self, launches: Sequence[PlacedLaunch]) -> Any:  # noqa: ANN401  # CuPy's graph
-        """Return a graph of launches; None if the driver cannot record them."""
-        try:
-            self.stream.begin_capture()
+    def _changed(
+        self, graphs: Sequence[_Replayed], launches: tuple[PlacedLaunch, ...]
+    ) -> _Replayed | None:
+        """Return a graph with the same functions and memory, to which other sizes were given."""
+        for graph in graphs:
+            if not graph.graph.can_change or not _are_alike(graph.launches, launches):
+                continue
+            pairs = list(zip(graph.launches, launches, strict=True))
+            if any(_memory(a) != _memory(b) for a, b in pairs):
+                continue
+            graph.launches = ()  # until all is changed
             try:
-                for launch in launches:
-                    self._call(launch)
-            finally:
-                graph = self.stream.end_capture()
-        except self.errors:
+                for at, (a, b) in enumerate(pairs):
+                    if not _is_same(a, b):
+                        graph.graph.change(at, self._sized(b))
+            except self.driver.errors:
+                return None
+            graph.launches = launches
+            return graph
+        return None
+
+    def _record(
+        self, graphs: list[_Replayed], launches: tuple[PlacedLaunch, ...]
+    ) -> _Replayed | None:
+        """Return a new graph of launches; None if the driver cannot record them."""
+        try:
+            graph = self.driver.graph([self._sized(launch) for launch in launches])
+        except self.driver.errors:
             self._records = False
             return None
-        return graph
+        del graphs[: max(0, len(graphs) + 1 - MOST_GRAPHS)]
+        graphs.append(_Replayed(launches, graph))
+        return graphs[-1]
 
     def _direct(self, work: Sequence[PlacedLaunch]) -> None:
         if self.products.is_by_library(work):
@@ -240,17 +273,16 @@ class CuPyEngine(Engine):
             self._open.append(launch.kernel.name)
 
     def _call(self, launch: PlacedLaunch) -> None:
-        function = self.functions.get(launch.phase.function)
+        self.driver.launch(self._sized(launch))
+
+    def _sized(self, launch: PlacedLaunch) -> Sized:
+        """Return a launch as the driver takes it."""
+        name, shared = launch.phase.function, launch.phase.shared
+        function = self.functions.get(name)
         if function is None:
-            name = launch.phase.function
-            function = self.functions[name] = self.module.get_function(name)
-            if launch.phase.shared > DECLARED:
-                attributes = self.cupy.cuda.driver
-                most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                attributes.funcSetAttribute(function.ptr, most, launch.phase.shared)
-        sizes = (launch.blocks,), (launch.phase.threads,)
-        given, shared = tuple(map(_passed, launch.arguments)), launch.phase.shared
-        function(*sizes, given, shared_mem=shared, stream=self.stream)
+            most = shared if shared > DECLARED else None
+            function = self.functions[name] = self.driver.function(self.module, name, most)
+        return Sized(function, launch.blocks, launch.phase.threads, shared, launch.arguments)
 
     def wait(self) -> None:
         """Wait for everything that was launched."""
@@ -260,12 +292,12 @@ class CuPyEngine(Engine):
                 self._await()
             except KeyboardInterrupt:
                 raise _still_running(names) from None
-            self.stream.synchronize()
+            self.driver.wait()
 
     def _await(self) -> None:
         """Ask repeatedly until all is done, so that Ctrl-C works even if a kernel never ends."""
         pause = 0.0
-        while self.runtime.streamQuery(self.stream.ptr) == NOT_READY:
+        while self.driver.is_busy():
             sleep(pause)
             look()
             pause = min(LONGEST, pause + LONGEST / 100)
@@ -283,14 +315,13 @@ class CuPyEngine(Engine):
     def _timed(self, calls: Sequence[Callable[[], None]]) -> list[float]:
         with self._named("cuda: no time could be measured"):
             self._set_ahead(len(calls))
-            events = [self.cupy.cuda.Event() for _ in range(len(calls) + 1)]
-            events[0].record(self.stream)
+            events = [self.driver.event() for _ in range(len(calls) + 1)]
+            self.driver.note(events[0])
             for event, call in zip(events[1:], calls, strict=True):
                 call()
-                event.record(self.stream)
+                self.driver.note(event)
             self.wait()
-            elapsed = self.cupy.cuda.get_elapsed_time
-            return [float(elapsed(a, b)) * 1e-3 for a, b in pairwise(events)]
+            return [self.driver.seconds(a, b) for a, b in pairwise(events)]
 
     def _seconds(self, call: Callable[[], None]) -> float:
         """Return how long the GPU takes for something, after doing it once before."""
@@ -308,17 +339,11 @@ class CuPyEngine(Engine):
             return
         self._ahead = memory
         for _ in range(SETS * launches):
-            self.runtime.memsetAsync(memory.address, 0, memory.bytes, self.stream.ptr)
+            self.driver.fill(memory.address, memory.bytes)
 
     def chosen(self, kernel: str) -> str:
         """Return what computes a plain product, and how long the other candidate would take."""
         return self.products.chosen(kernel)
-
-
-def _passed(argument: Argument) -> np.generic | Array:
-    if isinstance(argument, Mapped):
-        return driver.tensor_map(argument.location.address, argument.tile)
-    return np.uint64(argument.address) if isinstance(argument, Location) else argument
 
 
 def _works(launches: Sequence[PlacedLaunch]) -> list[tuple[PlacedLaunch, ...]]:
@@ -326,11 +351,23 @@ def _works(launches: Sequence[PlacedLaunch]) -> list[tuple[PlacedLaunch, ...]]:
     return [tuple(group) for _, group in groupby(launches, lambda launch: launch.work)]
 
 
-def _are_same(some: Sequence[PlacedLaunch], others: Sequence[PlacedLaunch]) -> bool:
+def _is_same(a: PlacedLaunch, b: PlacedLaunch) -> bool:
+    return a is b or (a.blocks == b.blocks and a.arguments == b.arguments)
+
+
+def _memory(launch: PlacedLaunch) -> list[Argument]:
+    return [given for given in launch.arguments if not isinstance(given, np.generic)]
+
+
+def _are_alike(some: Sequence[PlacedLaunch], others: Sequence[PlacedLaunch]) -> bool:
+    """Return whether launches are of the same functions, for whatever sizes and memory."""
     return len(some) == len(others) and all(
-        a is b or (a.phase.function == b.phase.function and a.arguments == b.arguments)
-        for a, b in zip(some, others, strict=True)
+        a is b or a.phase.function == b.phase.function for a, b in zip(some, others, strict=True)
     )
+
+
+def _are_same(some: Sequence[PlacedLaunch], others: Sequence[PlacedLaunch]) -> bool:
+    return _are_alike(some, others) and all(map(_is_same, some, others))
 
 
 def _still_running(names: Sequence[str]) -> Interrupted:

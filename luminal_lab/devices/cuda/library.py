@@ -69,8 +69,8 @@ class MeasuredChoice(NamedTuple):
 class Products:
     """What computes the plain products of a program."""
 
-    device: Any
-    stream: Any
+    driver: Any
+    """CuPy's; cuBLAS comes with no other."""
     named: Callable[[str], AbstractContextManager[None]]
     """Turns an error from CuPy into one of ours."""
     tf32: bool
@@ -82,6 +82,8 @@ class Products:
     """What computes them, by kernels and sizes of dims."""
     why_not: str = ""
     """Why cuBLAS is not a candidate, if it is not."""
+    others: set[str] = field(default_factory=set[str])
+    """The kernels that are no such products."""
 
     @functools.cached_property
     def library(self) -> Any:  # noqa: ANN401  # CuPy's
@@ -102,6 +104,11 @@ class Products:
         choice = self.choices.get((work[0].kernel.name, work[0].sizes))
         return choice is not None and choice.is_library
 
+    def is_new(self, work: Sequence[PlacedLaunch]) -> bool:
+        """Return whether nobody knows yet what computes some work."""
+        name, key = work[0].kernel.name, (work[0].kernel.name, work[0].sizes)
+        return self.is_asked and name not in self.others and key not in self.choices
+
     def choose(
         self,
         work: Sequence[PlacedLaunch],
@@ -109,11 +116,12 @@ class Products:
         seconds: Callable[[Callable[[], None]], float],
     ) -> None:
         """Time a plain product by our own kernel and by cuBLAS, the first time that it is met."""
-        key = work[0].kernel.name, work[0].sizes
-        if key in self.choices or not self.is_asked:
+        if not self.is_new(work):
             return
-        product = product_of(work[0].kernel.definition, dict(work[0].sizes))
+        kernel, sizes = work[0].kernel, work[0].sizes
+        key, product = (kernel.name, sizes), product_of(kernel.definition, dict(sizes))
         if product is None or not _is_apart(work[0]) or self.library is None:
+            self.others.add(kernel.name)
             return
 
         def theirs() -> None:
@@ -153,8 +161,8 @@ class Products:
         ]
         kinds = TYPES[product.factor_dtype], TYPES[product.result_dtype]
         a, b, c = product.left, product.right, product.result
-        with self.named(f"kernel {launch.kernel.name}: cuBLAS failed"), self.stream:
-            handle = self.device.cublas_handle
+        with self.named(f"kernel {launch.kernel.name}: cuBLAS failed"), self.driver.stream:
+            handle = self.driver.device.cublas_handle
             size = product.m, product.n, product.k
             if product.batch == 1:
                 library.gemmEx(

@@ -49,8 +49,6 @@ class GPUBound(Bound):
         # Split where inputs begin to be overwritten.
         spans = plan.spans(plan.no_return)
         self.spans = [span._replace(checks=self._faults(*span[:2])) for span in spans]
-        self.is_tried = False
-        """Whether a run has been completed."""
         self._launched = Remembered[tuple[int, ...], list[list[PlacedLaunch]]](MOST_PLACES)
 
     def _faults(self, first: int, last: int) -> bool:
@@ -96,3 +94,5 @@ class GPUPlan(RunPlan[GPUBound]):
     """The steps of a kind of run on a GPU, and where their values live."""
 
     bound_type = GPUBound
+    is_tried = False
+    """Whether a run has been completed, with whatever sizes."""

@@ -12,7 +12,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import interpret
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.gpu.engine import Engine, Location, PlacedLaunch
-from luminal_lab.devices.gpu.plan import GPUBound
+from luminal_lab.devices.gpu.plan import GPUBound, GPUPlan
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import LaunchSpan, NumpyType
 from luminal_lab.devices.runtime.run import DeviceRun
@@ -29,6 +29,7 @@ class GPURun(DeviceRun[GPUBound]):
     """The state of a run."""
 
     program: GPUProgram
+    plan: GPUPlan
     engine: Engine
     locations: dict[int, Location]
     """The locations of values, by slot."""
@@ -109,8 +110,8 @@ class GPURun(DeviceRun[GPUBound]):
         if self.times is not None:
             self.times[first:last] = self.engine.seconds(groups)
         else:
-            careful = bool(self.environment.probes) or not self.bound.is_tried
-            key = None if self.environment.probes else (id(self.bound), first)
+            careful = bool(self.environment.probes) or not self.plan.is_tried
+            key = None if self.environment.probes else (id(self.plan), first)
             launches = [launch for group in groups for launch in group]
             self.engine.launch(launches, key, careful=careful)
         at = self.program.faulty(first, last) if span.checks else None
@@ -122,7 +123,7 @@ class GPURun(DeviceRun[GPUBound]):
     def work(self) -> None:
         super().work()
         self.engine.wait()
-        self.bound.is_tried = True
+        self.plan.is_tried = True
 
     @override
     def again(self, node: Node) -> None:

@@ -65,7 +65,8 @@ class MetalCompiler(GPUCompiler):
                 hint='give one such as "m3-max", or leave it out for the GPU of this Mac',
             )
         flags = {"emulate": emulate, "reuse_outputs": reuse_outputs}
-        super().__init__(schedules, programs, chip=chip, **flags)
+        units = "float16", "bfloat16"
+        super().__init__(schedules, programs, units=units, chip=chip, **flags)
 
     @override
     def target(self, ir: IR) -> tuple[GPU, FindEngine]:

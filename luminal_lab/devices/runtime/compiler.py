@@ -49,13 +49,15 @@ class DeviceCompiler(Pipeline):
         self,
         schedules: Mapping[str, ScheduleLike] | None,
         programs: ProgramsLike | None,
+        *,
+        units: tuple[str, ...] = (),
         **options: object,
     ) -> None:
         calls = Pipeline([Inlining()], rounds=DEEPEST)
         cleaned = (CommonSubexpressions(), DeadCode())
         computed = read_programs(programs, self.name)
         chains = FuseChains(tuple((text, program is not None) for text, program in computed))
-        super().__init__([calls, *cleaned, Intrinsics(), *fusion(), chains, DeadCode()])
+        super().__init__([calls, *cleaned, Intrinsics(), *fusion(units), chains, DeadCode()])
         object.__setattr__(self, "programs", computed)
         # The text of a pipeline has only their names.
         hint = f'give a dict, as in {{"softmax": "{self.example}"}}'

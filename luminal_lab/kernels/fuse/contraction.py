@@ -8,6 +8,7 @@ time an element is read; the users of the result (f) come in as long as they hav
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -28,11 +29,13 @@ from luminal_lab.core.ops import (
     Window,
 )
 from luminal_lab.core.views import axis_groups
-from luminal_lab.kernels.definition.cost import amount
+from luminal_lab.kernels.definition.cost import amount, typical
 from luminal_lab.kernels.fuse.reading import Again, Edge, GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion, regrouped
 from luminal_lab.passes.asking import kind_of
 
+LEAST = 16
+"""From this many rows and columns on, tensor units multiply."""
 PROLOGUE = 2
 """The most operations that are repeated whenever an operand's element is read."""
 MOST_AFTER = 200
@@ -48,8 +51,13 @@ class ContractionRegion(NamedTuple):
     because: str
 
 
-def contraction(reading: GraphReading, node: Node) -> ContractionRegion | None:
-    """Return the region around a sum of products, or None if the node is not such a sum."""
+def contraction(
+    reading: GraphReading, node: Node, units: Collection[str] = ()
+) -> ContractionRegion | None:
+    """Return the region around a sum of products, or None if the node is not such a sum.
+
+    Tensor units multiply what is in memory, in the dtypes that `units` names.
+    """
     product_members = product_of(reading, node)
     if product_members is None:
         return None
@@ -60,9 +68,10 @@ def contraction(reading: GraphReading, node: Node) -> ContractionRegion | None:
     product = members[-1]
     last = follow(region, node)
     _side_inputs(region, product)
-    aside = {*region.anew}
-    for edge in reading.sources[product.id]:
-        _prologue(region, edge)
+    edges, aside = reading.sources[product.id], {*region.anew}
+    is_tiled = all(typical(edge.repeats) >= LEAST for edge in edges)
+    for edge in edges:
+        _prologue(region, edge, units if is_tiled else ())
     region.compute_together({product.id, *region.anew - aside})
     because = f"{size_of(node.shape)} sums of {times} products"
     after = len(region.members.keys() - reading.free) - len(members)
@@ -261,9 +270,17 @@ def _side_inputs(region: FusedRegion, product: Node) -> None:
                 region.apart[edge.source.id] = cost if isinstance(cost, str) else ""
 
 
-def _prologue(region: FusedRegion, edge: Edge) -> None:
+def _prologue(region: FusedRegion, edge: Edge, units: Collection[str]) -> None:
     reading, source = region.reading, edge.source
     if not reading.is_open(source) or region.has(source):
+        return
+    plain = _plain(reading, source, units)
+    if plain is not None:
+        if plain is not source:
+            region.anew.add(source.id)
+        if reading.is_open(plain):
+            reading.stored.add(plain.id)
+            region.apart[plain.id] = f"tensor units read {plain} from memory"
         return
     if _looks_up_once(reading, edge, source):
         region.anew.add(source.id)
@@ -285,6 +302,21 @@ def _prologue(region: FusedRegion, edge: Edge) -> None:
         region.anew.update(row.id for row in rows if _looks_up_once(reading, edge, row))
         return
     region.apart[source.id] = why + often
+
+
+def _plain(reading: GraphReading, source: Node, units: Collection[str]) -> Node | None:
+    """Return the value that tensor units multiply, if a factor is one: it may be cast for the sum.
+
+    Values that few bits stand for are unpacked where they are read.
+    """
+    below = source
+    if isinstance(source.op, Cast) and len(reading.sources[source.id]) == 1:
+        (edge,) = reading.sources[source.id]
+        below = edge.source if not edge.via else source
+    if below.dtype.value not in units:
+        return None
+    again = reading.again(source)
+    return None if isinstance(again, Again) and again.unpacks else below
 
 
 def _looks_up_once(reading: GraphReading, edge: Edge, rows: Node) -> bool:

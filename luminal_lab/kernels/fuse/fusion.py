@@ -107,14 +107,18 @@ class Fuse(Pass):
 
 @dataclass(frozen=True)
 class FuseContractions(Fuse):
-    """Make kernels of sums of products, with cheap nodes before and elementwise nodes after."""
+    """Make kernels of sums of products, with cheap nodes before and elementwise nodes after.
+
+    Of the dtypes that `units` names, tensor units multiply what is in memory: no nodes before.
+    """
 
     name: ClassVar[str] = "fuse-contractions"
     search: ClassVar[str] = "contraction"
+    units: tuple[str, ...] = ()
 
     @override
     def planned(self, reading: GraphReading, node: Node) -> PlannedKernel | None:
-        region = contraction(reading, node)
+        region = contraction(reading, node, self.units)
         return region and plan(region.region, self.search, region.because)
 
     @override
@@ -175,9 +179,10 @@ class FuseElementwise(Fuse):
         )
 
 
-def fusion() -> tuple[Pass, ...]:
-    """Return the passes that make kernels, in order."""
-    return ForgetGradients(), FuseWhole(), FuseContractions(), FuseRows(), FuseElementwise()
+def fusion(units: tuple[str, ...] = ()) -> tuple[Pass, ...]:
+    """Return the passes that make kernels, in order; `units` has the dtypes of tensor units."""
+    contractions = FuseContractions(units)
+    return ForgetGradients(), FuseWhole(), contractions, FuseRows(), FuseElementwise()
 
 
 def _no_reduction(node: Node, inner: Inner) -> str:

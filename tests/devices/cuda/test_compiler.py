@@ -187,7 +187,8 @@ def test_ptx_and_resources_need_no_gpu():
 
 
 def test_no_gpu_is_said_by_execute_and_nothing_is_lost(monkeypatch):
-    def no_count() -> int:
+    def no_count(calls: object) -> int:
+        del calls
         return 0
 
     monkeypatch.setattr(cuda_driver, "gpu_count", no_count)
@@ -340,3 +341,16 @@ def test_precision_in_either_order(device, precision):
         cx.execute()
         found.append(y.numpy())
     np.testing.assert_array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("norm", ["rms_norm", "layer_norm"])
+def test_a_norm_is_stored_for_the_tensor_units_that_multiply_it(arch: str, norm: str):
+    cx = ll.Graph()
+    x, scale = cx.tensor((512, 256), "float16"), cx.tensor((256,), "float16")
+    gate, up = (cx.tensor((256, 512), "float16") for _ in range(2))
+    normed = getattr(x, norm)(-1) * scale
+    ((normed @ gate).silu() * (normed @ up)).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch=arch))
+    units = [any("mma_f16" in one for one in kernel.uses) for kernel in cx.kernels]
+    assert units == [False, True, True], "the norm, and both products"

@@ -1,8 +1,11 @@
-"""The CUDA device against a stand-in for CuPy: copies, launches, graphs, cuBLAS, what fails."""
+"""The CUDA device against stand-ins: copies, launches, graphs, cuBLAS, what fails."""
 
+import ctypes
+import gc
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,66 +15,90 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.devices.cuda import (
     driver as cuda_driver,
+    libcuda,
     library as cuda_library,
+    through_cupy,
 )
-from luminal_lab.devices.cuda.engine import CuPyEngine
+from luminal_lab.devices.cuda.engine import CUDAEngine
 from luminal_lab.devices.cuda.library import MeasuredChoice
 from luminal_lab.devices.gpu import plan as gpu_plan
 from luminal_lab.devices.gpu.engine import Location
-from luminal_lab.errors import DeviceError, Interrupted, RangeError
+from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, RangeError
 from luminal_lab.machines.resources import CompiledCUDA
+from luminal_lab.nn import models
 from tests.devices.stand_ins.cupy_stand_in import (
-    BINDINGS,
-    ENUMS,
     TABLE,
     CUBLASError,
     CUDADriverError,
     CUDARuntimeError,
     CuPy,
 )
+from tests.devices.stand_ins.libcuda_stand_in import HEADER, LibcudaStandIn
 from tests.devices.stand_ins.refusing import Refused
 from tests.expect import error_of
 from tests.needs import need
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[CuPy]:
-    """A GPU as CuPy shows it."""
-    yield from standing(monkeypatch, CuPy())
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A GPU as CuPy shows it, or on both engines by itself."""
+    kind = getattr(request, "param", "cupy")
+    yield from standing(monkeypatch, CuPy() if kind == "cupy" else LibcudaStandIn())
 
 
-def standing(monkeypatch: pytest.MonkeyPatch, gpu: CuPy) -> Iterator[CuPy]:
+ON_BOTH = pytest.mark.parametrize("gpu", ["cupy", "driver"], indirect=True)
+
+
+def standing(monkeypatch: pytest.MonkeyPatch, gpu: Any) -> Iterator[Any]:
     """Have the engine call a stand-in, whose kernels are their own source."""
+    library = gpu.library if isinstance(gpu, CuPy) else gpu
 
     def compiled(source: str, arch: str) -> CompiledCUDA:
         return CompiledCUDA(arch, source, source.encode(), "", {})
 
-    place = gpu_plan.GPUBound._placed
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    place, sizes = gpu_plan.GPUBound._placed, getattr(gpu, "sizes", {})
 
     def placed(*args: Any) -> Any:
         found = place(*args)
         for one in found:
             for argument in one.arguments:
                 if isinstance(argument, Location):
-                    gpu.sizes[argument.address] = argument.bytes
+                    sizes[argument.address] = argument.bytes
+                    sizes[one.phase.function, argument.address] = argument.bytes
         return found
 
-    imports = SimpleNamespace(import_module=gpu.imported)
-    monkeypatch.setattr(cuda_driver, "importlib", imports)
+    imported = gpu.imported if isinstance(gpu, CuPy) else missing
+    imports = SimpleNamespace(import_module=imported)
+    monkeypatch.setattr(through_cupy, "importlib", imports)
     monkeypatch.setattr(cuda_library, "importlib", imports)
     monkeypatch.setattr(cuda_driver, "compile_cuda", compiled)
+    monkeypatch.setattr(libcuda, "library", lambda: library)
+    monkeypatch.setattr(libcuda, "_threads", SimpleNamespace())
     monkeypatch.setattr(gpu_plan.GPUBound, "_placed", placed)
-    cuda_driver.load_module.cache_clear()
-    cuda_driver.tensor_map.cache_clear()
+    caches = cuda_driver.load_module, libcuda.tensor_map, libcuda._typed, libcuda._context
+    for cache in caches:
+        cache.cache_clear()
     yield gpu
     cuda_driver.load_module.cache_clear()
-    cuda_driver.tensor_map.cache_clear()
+    gc.collect()  # what is released is released by this driver
+    for cache in caches:
+        cache.cache_clear()
+    assert not library.refused, library.refused[0]
 
 
 def random(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def library_of(gpu: Any) -> LibcudaStandIn:
+    """Return the driver's library, which CuPy calls as well."""
+    return gpu.library if isinstance(gpu, CuPy) else gpu
 
 
 class Sums:
@@ -91,9 +118,9 @@ class Sums:
         np.testing.assert_allclose(self.z.numpy(), x.sum(), rtol=1e-4)
 
     @property
-    def engine(self) -> CuPyEngine:
+    def engine(self) -> CUDAEngine:
         engine = self.cx.compilation.runner.engine  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
-        assert isinstance(engine, CuPyEngine)
+        assert isinstance(engine, CUDAEngine)
         return engine
 
 
@@ -124,22 +151,6 @@ def test_the_table_is_that_of_the_package():
         assert mine == [one for one in theirs if one != "self"], name
         compared += 1
     assert compared > 15
-
-
-def test_what_makes_maps_is_called_as_the_package_says():
-    driver = need("cuda.bindings.driver")
-    (line,) = BINDINGS.strip().splitlines()
-    given = re.search(r"\((.*)\)", line)
-    told = driver.cuTensorMapEncodeTiled.__doc__ or ""
-    text = re.match(r"cuTensorMapEncodeTiled\((.*)\)\n", told)
-    assert given
-    assert text
-    theirs = [re.sub(r":.*", "", one) for one in re.split(r", (?=\w+(?:[:,]|$))", text[1])]
-    assert [one.split()[-1] for one in given[1].split(", ")] == theirs
-    for name in ENUMS:
-        assert hasattr(driver, name)
-    assert driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B
-    assert len(driver.CUtensorMap().opaque) == 16
 
 
 def test_what_the_table_lacks_is_refused(gpu):
@@ -220,6 +231,7 @@ def test_what_is_carried_stays_on_the_device(monkeypatch, shares):
         assert new.numpy()[0, 0] == 0.0
 
 
+@ON_BOTH
 def test_sizes_of_dims_change(gpu):
     cx = ll.Graph()
     x = cx.tensor(("n", 4))
@@ -232,6 +244,7 @@ def test_sizes_of_dims_change(gpu):
     del gpu
 
 
+@ON_BOTH
 def test_what_numpy_does_stands_between_launches_and_probes_see_values(gpu):
     cx = ll.Graph()
     x = cx.tensor((3, 4)).set(random(3, 4))
@@ -270,6 +283,7 @@ def test_parameters_that_are_trained_stay_on_the_device(gpu):
     np.testing.assert_array_equal(weight.value, np.full(4, -0.5))
 
 
+@ON_BOTH
 def test_random_numbers_are_new_in_each_replay(gpu):
     cx = ll.Graph()
     x = cx.tensor((64,)).set(np.ones(64))
@@ -286,6 +300,7 @@ def test_random_numbers_are_new_in_each_replay(gpu):
     del gpu
 
 
+@ON_BOTH
 def test_a_model_and_its_precision_in_either_order(gpu):
     layer = nn.Linear(8, 8)
     found: list[np.ndarray] = []
@@ -306,6 +321,7 @@ def test_a_model_and_its_precision_in_either_order(gpu):
 # -- times -----------------------------------------------------------------------------------------
 
 
+@ON_BOTH
 def test_launches_are_timed_by_events(gpu):
     sums = Sums()
     sums.cx.execute()
@@ -408,20 +424,21 @@ class Halves:
         self.cx.compile(ll.GenericCompiler(), device)
 
 
+@ON_BOTH
 def test_bulk_copies_are_given_maps_and_room_for_their_tiles(gpu):
     made = Halves()
     for _ in range(4):  # from the third run on as a graph
         made.cx.execute()
         assert np.allclose(made.y.numpy().astype(np.float32), made.want, rtol=1e-2, atol=0.1)
-    places = [matrix[1:6] for matrix in gpu.maps]
+    places = [matrix[1:6] for matrix in library_of(gpu).maps]
     assert places == [(128, 576, 256, 64, 64), (256, 128, 512, 64, 64)]
-    assert [*gpu.allowed.values()] == []  # 32 KiB need not be asked for
     assert gpu.launched[-1][1:] == (36, 128)
 
 
+@ON_BOTH
 def test_a_map_that_the_driver_does_not_make(gpu, monkeypatch):
     made = Halves()
-    monkeypatch.setattr(gpu, "map_status", 1)
+    monkeypatch.setattr(library_of(gpu), "map_status", 1)
     error = error_of(made.cx.execute, DeviceError)
     assert error.message == ("cuda: the driver makes no tensor map of a, 576 rows of 128: status 1")
     assert error.hint == 'arch="sm_90" has kernels that need none'
@@ -449,8 +466,8 @@ def test_no_cupy(gpu, monkeypatch):
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    sums = Sums()
-    monkeypatch.setattr(cuda_driver, "importlib", SimpleNamespace(import_module=missing))
+    sums = Sums(engine="cupy")
+    monkeypatch.setattr(through_cupy, "importlib", SimpleNamespace(import_module=missing))
     error = error_of(sums.cx.execute, DeviceError)
     assert error.message == (
         "cuda: CuPy, which runs kernels, is not installed (No module named 'cupy')"
@@ -492,6 +509,7 @@ def test_the_architecture_is_that_of_the_gpu(gpu):
     cx.compile(ll.CUDACompiler())
 
 
+@ON_BOTH
 def test_out_of_memory(gpu):
     cx = ll.Graph()
     x = cx.tensor((1000, 100)).set(random(1000, 100))
@@ -524,6 +542,7 @@ def test_a_faulting_kernel_has_a_name_on_the_first_run(gpu):
     assert again.message == error.message
 
 
+@ON_BOTH
 def test_ctrl_c_comes_through_where_a_kernel_does_not_end(gpu):
     sums = Sums()
     sums.cx.execute()
@@ -638,6 +657,7 @@ def test_code_for_another_gpu(gpu):
     assert error.hint == f'give arch="sm_75", or leave it out; {STILL}'
 
 
+@ON_BOTH
 def test_an_index_out_of_range_has_its_place(gpu):
     cx = ll.Graph()
     table = cx.tensor((5, 4)).set(random(5, 4))
@@ -653,3 +673,174 @@ def test_an_index_out_of_range_has_its_place(gpu):
     cx.execute()
     np.testing.assert_array_equal(y.numpy(), kept)
     del gpu
+
+
+# -- the driver alone ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[LibcudaStandIn]:
+    """A GPU with nothing but its driver."""
+    yield from standing(monkeypatch, LibcudaStandIn())
+
+
+def test_the_drivers_calls_are_those_of_its_header():
+    header = Path("/usr/local/cuda/include/cuda.h")
+    paths = [header, *sorted(Path("/usr/local").glob("cuda-*/include/cuda.h"))]
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
+        pytest.skip("cuda.h is not on this machine")
+    text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8", "replace"), flags=re.DOTALL)
+    for name in libcuda.CALLS:
+        plain = re.sub("_v2$|WithFlags$", "", name)
+        found = re.search(rf"CUresult CUDAAPI {plain}(?:_v2)?\(([^;]*?)\);", text)
+        assert found, name
+        given = [one for one in found[1].split(",") if one.strip() != "void"]
+        mine, theirs = libcuda.CALLS[name], HEADER[name]
+        assert len(given) == len(mine) == len(theirs), name
+        for parameter, one, other in zip(given, mine, theirs, strict=True):
+            assert ctypes.sizeof(one) == ctypes.sizeof(other) == _size_of(parameter), name
+
+
+def _size_of(parameter: str) -> int:
+    kind = " ".join(parameter.replace("*", " * ").split()[:-1]).removeprefix("const ")
+    if "*" in kind or kind in HANDLES:
+        return 8
+    return {"unsigned char": 1, "size_t": 8, "unsigned long long": 8, "cuuint64_t": 8}.get(kind, 4)
+
+
+HANDLES = {
+    *("CUcontext", "CUdeviceptr", "CUstream", "CUmodule", "CUfunction", "CUevent", "CUgraph"),
+    *("CUgraphExec", "CUgraphNode"),
+}
+
+
+def test_the_driver_alone_replays_graphs_and_gives_back_all_it_holds(bare):
+    sums = Sums()
+    for turn in range(5):
+        sums.x.set(random(6, 8) + turn)
+        sums.cx.execute()
+        sums.check()
+    assert bare.count("cuGraphInstantiateWithFlags") == 1
+    assert bare.count("cuGraphLaunch") == 3
+    del sums
+    cuda_driver.load_module.cache_clear()
+    gc.collect()
+    assert not bare.memory
+    assert {*bare._kinds.values()} == {"context"}
+
+
+class Decoding:
+    """A small decoder, token by token behind its cache."""
+
+    def __init__(self, *passes: Any) -> None:
+        self.cx = ll.Graph()
+        model = models.GPT2(layers=1, heads=2, width=16, vocab=50, context=32).initialise(1)
+        self.tokens = self.cx.tensor((1, 1), "int64", "tokens")
+        self.cache = nn.KVCache(self.cx, capacity=32)
+        self.logits = model(self.tokens, cache=self.cache).retrieve()
+        if passes:
+            self.cx.compile(ll.GenericCompiler(), *passes)
+        self.cache.begin()
+
+    def step(self, token: int) -> np.ndarray:
+        self.cache.advance()
+        self.tokens.set([[token]])
+        self.cx.execute()
+        return self.logits.numpy().copy()
+
+
+def test_one_graph_is_replayed_while_a_cache_is_filled(bare):
+    decoding, reference = Decoding(ll.CUDACompiler(arch="sm_90")), Decoding()
+    waits: list[int] = []
+    for token in range(8):
+        before = bare.count("cuStreamSynchronize")
+        got = decoding.step(token)
+        waits.append(bare.count("cuStreamSynchronize") - before)
+        np.testing.assert_allclose(got, reference.step(token), rtol=1e-3, atol=1e-4)
+    launches = len(decoding.cx.launches)
+    assert waits[0] > launches
+    assert max(waits[1:]) <= 4, "for what goes in, for the launches, and for what comes out"
+    # What comes before the cache is written, and what comes after it.
+    assert bare.count("cuGraphInstantiateWithFlags") == 2
+    assert bare.count("cuGraphLaunch") == 12
+    assert bare.count("cuLaunchKernel") <= 3 * launches
+    assert 0 < bare.count("cuGraphExecKernelNodeSetParams_v2") < 5 * launches
+
+
+def test_a_driver_without_graphs_launches_one_by_one(bare):
+    bare.missing |= {"cuGraphAddKernelNode_v2"}
+    sums = Sums()
+    for turn in range(4):
+        sums.x.set(random(6, 8) + turn)
+        sums.cx.execute()
+        sums.check()
+    assert not bare.count("cuGraphLaunch")
+
+
+def test_no_driver_at_all(monkeypatch, bare):
+    def missing() -> None:
+        raise device_error("cuda: there is no NVIDIA driver on this machine", hint=STILL)
+
+    sums = Sums()
+    monkeypatch.setattr(libcuda, "library", missing)
+    error = error_of(sums.cx.execute, DeviceError)
+    assert error.message == "cuda: there is no NVIDIA driver on this machine"
+    del bare
+
+
+def test_no_gpu_behind_the_driver(bare):
+    bare.devices = 0
+    error = error_of(Sums().cx.execute, DeviceError)
+    assert error.message == "cuda: there is no NVIDIA GPU on this machine"
+
+
+def test_the_arch_is_what_the_driver_says(bare):
+    assert cuda_driver.present() == ("sm_90a", 132)
+    bare.capability = "75"
+    assert cuda_driver.present() == ("sm_75", 132)
+
+
+DRIVERS_CALLS = (
+    *("cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetAttribute", "cuStreamCreate"),
+    *("cuMemcpyAsync", "cuMemsetD8Async", "cuMemAlloc_v2", "cuStreamSynchronize"),
+    *("cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel", "cuGraphLaunch"),
+    *("cuEventCreate", "cuEventRecord", "cuEventElapsedTime", "cuStreamQuery"),
+)
+
+
+@pytest.mark.parametrize("call", DRIVERS_CALLS)
+def test_each_of_the_drivers_calls_that_fails_is_an_error_of_ours(bare, call):
+    sums = Sums()
+    data = sums.x.numpy()
+
+    def all_that_there_is() -> None:
+        for turn in range(3):
+            sums.x.set(data + turn)
+            sums.cx.execute()
+        program: Any = sums.cx.compilation.runner
+        program.time_launches(Environment(lambda _: data), 1)
+
+    bare.fails[call] = [1]
+    error = error_of(all_that_there_is, DeviceError)
+    assert f"{call}: CUDA_ERROR_INVALID_VALUE: error 1" in str(error)
+    assert "test_engine.py" in error.where
+    all_that_there_is()
+    sums.check()
+
+
+def test_a_lost_context_is_lost_for_good_on_the_driver(bare):
+    sums = Sums()
+    bare.fails["cuStreamSynchronize"] = [0, 0, 700]
+    error = error_of(sums.cx.execute, DeviceError)
+    said = "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS: error 700"
+    assert re.fullmatch(rf"kernel \w+: the GPU stopped it: {said}", error.message)
+    assert error_of(sums.cx.execute, DeviceError).message == error.message
+
+
+def test_engines_have_names():
+    with pytest.raises(ArgumentError, match="cuda: the engine is 'cupi'"):
+        ll.CUDACompiler(engine="cupi")  # pyright: ignore[reportArgumentType]
+    assert str(ll.CUDACompiler(arch="sm_90", engine="driver")) == (
+        "cuda{arch = sm_90, engine = driver}"
+    )

@@ -16,6 +16,7 @@ from ml_dtypes import bfloat16
 from luminal_lab.core.dtypes import DType
 from luminal_lab.emulator import Call, Matrix, emulate
 from luminal_lab.kernels.tile_map import TileMap
+from tests.devices.stand_ins.libcuda_stand_in import LibcudaStandIn
 from tests.devices.stand_ins.refusing import Refused, Stand, Table, bytes_at, checked
 
 TABLE = """
@@ -47,16 +48,8 @@ cuda.Function.__call__(self, tuple grid, tuple block, args, int shared_mem=0, st
 cublas.gemmEx(int handle, int transa, int transb, int m, int n, int k, int alpha, int A, int Atype, int lda, int B, int Btype, int ldb, int beta, int C, int Ctype, int ldc, int computeType, int algo)
 cublas.gemmStridedBatchedEx(int handle, int transa, int transb, int m, int n, int k, int alpha, int A, int Atype, int lda, int strideA, int B, int Btype, int ldb, int strideB, int beta, int C, int Ctype, int ldc, int strideC, int batchCount, int computeType, int algo)
 """  # noqa: E501  # a signature a line
-BINDINGS = """
-driver.cuTensorMapEncodeTiled(tensorDataType, int tensorRank, int globalAddress, list globalDim, list globalStrides, list boxDim, list elementStrides, interleave, swizzle, l2Promotion, oobFill)
-"""  # noqa: E501  # as above
-"""What is called of cuda-bindings."""
 SCALARS = (np.int64, np.uint64, np.int32, np.uint32, np.float32, np.float64, np.bool_)
 """Of what an argument of a kernel may be exactly, those that are used; others CuPy refuses."""
-ENUMS = (
-    *("CUtensorMapDataType", "CUtensorMapInterleave", "CUtensorMapSwizzle"),
-    *("CUtensorMapL2promotion", "CUtensorMapFloatOOBfill"),
-)
 DATA = {0: np.float32, 1: np.float64, 2: np.float16, 14: bfloat16}
 
 
@@ -96,7 +89,7 @@ class CuPy:
         self.driver, self.devices = 13_000, 1
         self.memory: dict[int, int] = {}
         """The bytes of each allocation, by address."""
-        self.sizes: dict[int, int] = {}
+        self.sizes: dict[Any, int] = {}
         """The bytes of values by address, as programs place them."""
         self.capturing: Any = None
         self.current: Any = None
@@ -107,10 +100,8 @@ class CuPy:
         """What a stream says that is asked whether all is done."""
         self.allowed: dict[int, int] = {}
         """The bytes of shared memory that functions may be launched with, by their addresses."""
-        self.map_status = 0
-        """What the driver says that is asked for a map."""
-        self.maps: list[tuple[int, ...]] = []
-        """The tensor maps that were made."""
+        self.library = LibcudaStandIn()
+        """The driver's library, which makes tensor maps."""
         self.module = SimpleNamespace(cuda=self._cuda())
         self.cublas = self._cublas()
 
@@ -122,8 +113,6 @@ class CuPy:
             if self.cublas is None:
                 raise ImportError("no libcublas.so")
             return self.cublas
-        if name == "cuda.bindings.driver":
-            return self._driver()
         raise Refused(f"import {name}")
 
     def _call(self, name: str, does: Callable[..., Any]) -> Callable[..., Any]:
@@ -293,39 +282,6 @@ class CuPy:
             raise CUDADriverError(1, "CUDA_ERROR_INVALID_VALUE")
         self.allowed[f] = value
 
-    def _driver(self) -> Stand:
-        """Return what cuda-bindings has of the driver; sizes have types of their own there."""
-
-        def encode(**given: Any) -> tuple[int, Any]:
-            lists = [given[n] for n in ("globalDim", "globalStrides", "boxDim", "elementStrides")]
-            for words, kind in zip(lists, (_Word64, _Word64, _Word32, _Word32), strict=True):
-                assert all(type(word) is kind for word in words)
-            (width, height), (pitch,), (columns, rows), _ = lists
-            item = {"FLOAT16": 2, "BFLOAT16": 2}[given["tensorDataType"].rpartition("_")[2]]
-            is_right = (
-                given["globalAddress"] % 16 == pitch % 16 == 0
-                and max(columns, rows) <= 256
-                and columns * item == 128
-                and given["swizzle"] == "CU_TENSOR_MAP_SWIZZLE_128B"
-                and given["tensorRank"] == 2
-            )
-            if not is_right or self.map_status:
-                return self.map_status or 1, None
-            is_half = given["tensorDataType"].endswith("_FLOAT16")
-            made = (given["globalAddress"], width, height, pitch, columns, rows, item, is_half)
-            self.maps.append(made)
-            return 0, SimpleNamespace(opaque=[*map(int, made), *[0] * 8])
-
-        table = Table(BINDINGS)
-        return Stand(
-            table,
-            "driver",
-            **{name: _Words() for name in ENUMS},
-            cuuint64_t=_Word64,
-            cuuint32_t=_Word32,
-            cuTensorMapEncodeTiled=checked(table, "driver.cuTensorMapEncodeTiled", encode),
-        )
-
     def _matrix_of(self, given: np.ndarray) -> Matrix:
         address, width, height, _, _, rows, _, is_half = map(int, given.view(np.uint64)[:8])
         dtype = DType.float16 if is_half else DType.bfloat16
@@ -388,21 +344,6 @@ class CuPy:
         assert self._is_mine(address, size), f"{name} is not the GPU's"
         raw = bytes_at(address, size).view(dtype)
         return np.lib.stride_tricks.as_strided(raw, (rows, columns), (down * item, across * item))
-
-
-class _Word64(int):
-    """As cuda-bindings' cuuint64_t."""
-
-
-class _Word32(int):
-    """As cuda-bindings' cuuint32_t."""
-
-
-class _Words:
-    """An enumeration, whose members are their names."""
-
-    def __getattr__(self, name: str) -> str:
-        return name
 
 
 class _Function:
