@@ -8,7 +8,7 @@ and inputs that are not its arguments have the data that the session has.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import override
@@ -19,6 +19,7 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.call import CPUCall
 from luminal_lab.devices.cpu.program import CPUProgram
+from luminal_lab.devices.runtime.blocks import address_of
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, nearest
 from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.parameter import Parameter
@@ -208,8 +209,3 @@ class ReadyCall:
         for value, at in zip(self._weights, places, strict=True):
             self._addresses[at] = address_of(value)
         self._changes = changes
-
-
-def address_of(array: Array) -> int:
-    """Return where the elements of an array begin."""
-    return cast("int", array.__array_interface__["data"][0])

@@ -101,7 +101,7 @@ class CPUCall:
                 bound.locate(*program.memory(bound))
             except MemoryError as error:
                 raise self._looked_at(given, step).too_large() from error
-            bound.values[self._slots] = given[self._of_address]
+            plan.values[self._slots] = given[self._of_address]
             bound.run.step, bound.run.times = step & 0xFFFFFFFF, None
             for span in bound.spans:
                 fault = launch(program, plan, bound, span)
