@@ -166,6 +166,8 @@ class CPURun(DeviceRun[CPUBound]):
     @override
     def results(self) -> dict[int, Array]:
         plan, results = self.plan, self.bound.results
+        if not plan.carried:
+            return self.returned(results)
         last = plan.returned
         if last is not None and self.rewritten and last.results is results:
             # Nobody but a session has these, so they may stay what they are.
@@ -179,7 +181,7 @@ class CPURun(DeviceRun[CPUBound]):
             for id, at, *_ in results
             if at in slots and id in returned
         ]
-        is_all = len(places) == len(plan.carried) > 0
+        is_all = len(places) == len(plan.carried)
         plan.returned = CarriedArrays(places, results, returned) if is_all else None
         return returned
 
