@@ -8,7 +8,7 @@ and inputs that are not its arguments have the data that the session has.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from typing_extensions import override
@@ -19,6 +19,7 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.call import CPUCall
 from luminal_lab.devices.cpu.program import CPUProgram
+from luminal_lab.devices.runtime.blocks import address_of
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, nearest
 from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.parameter import Parameter
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.compilation import Compilation
     from luminal_lab.session_compile import CompiledStore
 
+ARRAYS = frozenset({np.ndarray})
 MOST_SIZES = 64
 """For how many shapes of its arguments a function stays ready."""
 
@@ -59,6 +61,7 @@ class CompiledFunction:
         into = dict(zip(written.output_ids, compilation.ir.output_ids, strict=True))
         lent = {id for id in written.input_ids if session.is_lent(id)}
         self._arguments = {node.name: node for node in written.inputs if node.id not in lent}
+        self._names = [*self._arguments]
         self._wanted = [into[id] for id in session.ir.output_ids]
         self._runs: dict[object, ReadyCall] = {}
 
@@ -72,23 +75,28 @@ class CompiledFunction:
         >>> cx.as_function()(np.float32([3, 4]), b=np.float32([1, 1]))
         (array([4., 5.], dtype=float32), array([2., 3.], dtype=float32))
         """
-        given = self._arranged(arrays, named)
-        key = tuple([(name, value.dtype, value.shape) for name, value in given.items()])
+        if not named:  # as most calls are; what is not an array has no dtype
+            try:
+                run = self._runs.get(tuple([(a.dtype, a.shape) for a in cast("Any", arrays)]))
+            except (AttributeError, TypeError):
+                run = None
+            if run is not None and {*map(type, arrays)} <= ARRAYS:
+                return run(cast("Sequence[Array]", arrays))
+        given = self._fitted(self._arranged(arrays, named))
+        values = [*given.values()]
+        key: object = tuple([(value.dtype, value.shape) for value in values])
+        if [*given] != self._names[: len(given)]:  # not as they come in order
+            key = key, *given
         run = self._runs.get(key)
         if run is None:
-            given = self._fitted(given)
-            key = tuple([(name, value.dtype, value.shape) for name, value in given.items()])
-            run = self._runs.get(key)
-            if run is None:
-                if len(self._runs) >= MOST_SIZES:
-                    self._runs.pop(next(iter(self._runs)))
-                run = self._runs[key] = self._ready(given)
-        results = run(given)
-        return results[0] if len(results) == 1 else tuple(results)
+            if len(self._runs) >= MOST_SIZES:
+                self._runs.pop(next(iter(self._runs)))
+            run = self._runs[key] = self._ready(given)
+        return run(values)
 
-    def _arranged(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, Array]:
+    def _arranged(self, arrays: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
         """Return the arguments by name, in the order of the inputs."""
-        names = [*self._arguments]
+        names = self._names
         if len(arrays) > len(names):
             raise ArgumentError(
                 f"call: {len(arrays)} arrays are given, and there are {len(names)} inputs",
@@ -104,12 +112,9 @@ class CompiledFunction:
             if name in given:
                 raise ArgumentError(f"call: {name} is given twice", hint="name it or place it")
             given[name] = value
-        return {
-            name: value if isinstance(value, np.ndarray) else np.asarray(value)
-            for name, value in given.items()
-        }
+        return given
 
-    def _fitted(self, given: Mapping[str, Array]) -> dict[str, Array]:
+    def _fitted(self, given: Mapping[str, object]) -> dict[str, Array]:
         """Return arrays in the dtypes of their inputs, or raise."""
         symbols = self._compilation.written.symbols
         return {
@@ -166,29 +171,35 @@ class ReadyCall:
                     )
         self._call = CPUCall(program, wanted, dims, self._stored)
         own = self._call.inputs[: len(self._call.inputs) - len(self._stored)]
-        self._places = [(node.name, at) for at, node in enumerate(own) if node.name in names]
+        place_of = {node.name: at for at, node in enumerate(own)}
+        self._places = [(k, place_of[name]) for k, name in enumerate(names) if name in place_of]
         others = [(node, at) for at, node in enumerate(own) if node.name not in names]
         self._lent = [(node, at) for node, at in others if session.is_lent(node.id)]
         self._kept = [(node, at) for node, at in others if not session.is_lent(node.id)]
         self._addresses = [0] * len(self._call.inputs)
+        self._results = [(place.shape, place.dtype) for place in self._call.results]
         self._changes = -1
         self._weights: list[Array] = []
         self._step = 0
 
-    def __call__(self, given: Mapping[str, Array]) -> list[Array]:
-        """Return the results for some arguments."""
+    def __call__(self, given: Sequence[Array]) -> Array | tuple[Array, ...]:
+        """Return the results for some arguments: one array, or a tuple if several are wanted."""
         if self._changes != Parameter.changes:
             self._find_weights()
-        arrays = [(given[name], at) for name, at in self._places]
-        arrays += [(self._value_of(node), at) for node, at in self._kept]
         addresses, held = self._addresses.copy(), list[Array]()
-        for value, at in arrays:
-            held.append(value if value.flags.carray else np.require(value, None, ("C", "A")))
+        for k, at in self._places:
+            value = given[k]
+            if not value.flags.carray:
+                value = np.require(value, None, ("C", "A"))
+                held.append(value)
+            addresses[at] = address_of(value)
+        for node, at in self._kept:
+            held.append(np.require(self._value_of(node), None, ("C", "A")))
             addresses[at] = address_of(held[-1])
-        results = [np.empty(place.shape, place.dtype) for place in self._call.results]
+        results = [np.empty(shape, dtype) for shape, dtype in self._results]
         self._call(addresses, [*map(address_of, results)], self._step)
         self._step += 1
-        return results
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _value_of(self, node: Node) -> Array:
         value = self._session.value_of(node)
@@ -208,8 +219,3 @@ class ReadyCall:
         for value, at in zip(self._weights, places, strict=True):
             self._addresses[at] = address_of(value)
         self._changes = changes
-
-
-def address_of(array: Array) -> int:
-    """Return where the elements of an array begin."""
-    return cast("int", array.__array_interface__["data"][0])

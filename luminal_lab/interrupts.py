@@ -17,6 +17,7 @@ it: however that frame ended, the state ends once the frame has left the stack.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -33,6 +34,22 @@ ENTERS: Final = ExitStack.enter_context.__code__
 _signal: Any = import_module("_signal")
 _get: Final[Callable[[int], Any]] = _signal.getsignal
 _set: Final[Callable[[int, Any], Any]] = _signal.signal
+
+_process = os.getpid()
+
+
+def this_process() -> int:
+    """Return the number of this process, which the system is asked for once."""
+    return _process
+
+
+def _forked() -> None:
+    global _process
+    _process = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class InterruptHold:
@@ -64,7 +81,8 @@ class InterruptHold:
             return
         if _get(SIGINT) == self._note:  # unless other code has replaced it
             _set(SIGINT, self._before)
-        self._interrupt()
+        if self._came is not None:
+            self._interrupt()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         """Note that Ctrl-C came, and interrupt if that is allowed now."""

@@ -227,7 +227,7 @@ def test_a_session_goes_on_at_whichever_line_it_is_interrupted(phase: str, long:
 PLANTED = """if True:
     import inspect, sys, tempfile
     from pathlib import Path
-    from luminal_lab.tensor.store import Store
+    from luminal_lab.tensor.running import Turn
     from tests import interrupting
 
     class Careless:  # holds nothing off
@@ -235,8 +235,8 @@ PLANTED = """if True:
         def __exit__(self, *error): pass
 
     sys.modules["luminal_lab.tensor.store"].held = Careless
-    lines, first = inspect.getsourcelines(Store.turn.__wrapped__)
-    own = {(inspect.getsourcefile(Store), first + place) for place in range(len(lines))}
+    lines, first = inspect.getsourcelines(Turn)
+    own = {(inspect.getsourcefile(Turn), first + place) for place in range(len(lines))}
     lines_of = interrupting.lines_of
     interrupting.lines_of = lambda act: {
         key: times for key, times in lines_of(act).items() if key in own

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, free_name, parse_dim, symbols
 from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype
-from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Signature, Table
+from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Table
 from luminal_lab.core.op import NAME, Op, TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
@@ -196,13 +196,12 @@ class Builder(ABC):
 
     def snapshot(self, outputs: tuple[int, ...], carries: tuple[tuple[int, int], ...]) -> IR:
         """Return the graph as a value; the same value as long as nothing changes."""
-        signature = Signature(tuple(self._inputs), outputs, carries)
-        for last in self._last:
-            same = (last.signature, last.name) == (signature, self.name)
+        for last in self._last:  # which has the same inputs if it has the same nodes
+            same = last.output_ids == outputs and last.carries == carries and last.name == self.name
             if same and last.table.shares_all(self._table):
                 return last
         table = self._table.copy()
-        ir = IR(table, signature.inputs, outputs, name=self.name, carries=carries)
+        ir = IR(table, tuple(self._inputs), outputs, name=self.name, carries=carries)
         # They keep their cached analyses for the next run. Two, because a run asks for two:
         # one of the outputs, and one of all a program's results, kept and probed values included.
         self._last = (ir, *self._last[:1])

@@ -28,7 +28,7 @@ from luminal_lab.errors import (
     expect,
     position,
 )
-from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, flops
+from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, open_flops
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.emulated import Emulated, Meaning
 from luminal_lab.kernels.nest.lowering import lower
@@ -148,9 +148,12 @@ class Kernel(Displayed):
 
     def flops(self, dims: Mapping[str, int] = NO_DIMS) -> int:
         """Return how many operations on numbers a launch takes."""
-        if self.definition is None:
-            return evaluate(self.cost[0], dims)
-        return flops(self.definition, dims)
+        return evaluate(self.open_flops, dims)
+
+    @property
+    def open_flops(self) -> Dim:
+        """How many operations on numbers a launch takes, for any sizes."""
+        return self.cost[0] if self.definition is None else open_flops(self.definition)
 
     def bytes(self, dims: Mapping[str, int] = NO_DIMS) -> int:
         """Return the least bytes that a launch reads and writes."""

@@ -254,15 +254,17 @@ class Compilation(Charted, Examined, Recorded):
         trace: list[NodeStep] | None,
     ) -> dict[int, Array]:
         """Return the values of nodes of the last graph, by their ids."""
-        stored = opened(lambda: self.storage.values(environment, wanted))
-        known = {**stored, **known}
+        if self.storage.stored:
+            stored = opened(lambda: self.storage.values(environment, wanted))
+            known = {**stored, **known}
         runner = self.runner
         if runner is None:
             run = partial(interpret, self.ir, environment, wanted=wanted, known=known, trace=trace)
             return opened(run)
-        run = partial(runner.run, environment, wanted, known, trace)
         try:
-            return run() if getattr(runner, "looks", False) else opened(run)
+            if getattr(runner, "looks", False):
+                return runner.run(environment, wanted, known, trace)
+            return opened(partial(runner.run, environment, wanted, known, trace))
         except RangeError as error:
             error.where = self._written_at(error) or error.where
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 
 from luminal_lab.core.ir import IR, Node
@@ -21,7 +21,8 @@ class Reach:
         self._table = ir.table.copy()
         self._ir = ir
         self._needed: dict[frozenset[int], frozenset[int]] = {}
-        self._own: tuple[tuple[Node, bool], ...] | None = None
+        self._own: dict[int, Node] | None = None
+        self._open: tuple[Node, ...] | None = None
         self._stale: dict[frozenset[int], frozenset[int]] = {}
         self._mentions: dict[frozenset[int], Mentioned] = {}
         self.sizes: dict[object, dict[str, int]] = {}
@@ -63,13 +64,18 @@ class Reach:
         """The inputs, in order."""
         return self._ir.inputs
 
-    def own_inputs(self, lent: Container[int]) -> tuple[tuple[Node, bool], ...]:
-        """Return the inputs that are not lent, and whether their shapes are symbolic."""
+    def own_inputs(self, lent: Container[int]) -> Mapping[int, Node]:
+        """Return the inputs that are not lent, by their ids."""
         if self._own is None:
-            self._own = tuple(
-                (node, node.type.is_symbolic) for node in self.inputs if node.id not in lent
-            )
+            self._own = {node.id: node for node in self.inputs if node.id not in lent}
         return self._own
+
+    def open_inputs(self, lent: Container[int]) -> tuple[Node, ...]:
+        """Return those whose shapes are symbolic."""
+        if self._open is None:
+            own = self.own_inputs(lent).values()
+            self._open = tuple(node for node in own if node.type.is_symbolic)
+        return self._open
 
     @cached_property
     def random(self) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set as AbstractSet
+from collections.abc import Callable, Mapping, Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +13,8 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import InputError, nearest
+from luminal_lab.errors import GraphError, InputError, nearest
+from luminal_lab.interrupts import this_process
 from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.sizes import bind_dims, named_sizes
 
@@ -38,6 +39,23 @@ class Request(NamedTuple):
     """The node of the compiled graph for each node as written."""
     targets: frozenset[int]
     """The nodes requested from the compiled graph."""
+
+
+class Turn:
+    """A block in which this process runs a graph, unless it runs already."""
+
+    __slots__ = ("_busy", "_process", "_turns")
+
+    def __init__(self, turns: dict[int, object], busy: Callable[[], GraphError]) -> None:
+        self._turns, self._busy, self._process = turns, busy, this_process()
+
+    def __enter__(self) -> None:
+        # One atomic step, so that only one of two threads succeeds.
+        if self._turns.setdefault(self._process, self) is not self:
+            raise self._busy()
+
+    def __exit__(self, *error: object) -> None:
+        self._turns.pop(self._process, None)
 
 
 class Run(NamedTuple):

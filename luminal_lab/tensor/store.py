@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set as AbstractSet
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from contextlib import suppress
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
-from typing_extensions import override
+from typing_extensions import TypeIs, override
 
 from luminal_lab.core.binding import fit, solve_shape
 from luminal_lab.core.dims import Symbol, check_bounds
@@ -29,13 +28,13 @@ from luminal_lab.errors import (
     nearest,
     whole_number,
 )
-from luminal_lab.interrupts import held, opened
+from luminal_lab.interrupts import held, opened, this_process
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import is_function, told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.reach import MOST, Reach
-from luminal_lab.tensor.running import Request, Run
+from luminal_lab.tensor.running import Request, Run, Turn
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources
 from luminal_lab.tensor.trees import Tree, leaves
@@ -82,7 +81,7 @@ class Store(Sources):
         self._providers: dict[int, Callable[[], object]] = {}
         self._versions: dict[int, int] = {}  # of parameters, by the inputs that they are
         self._known_at: tuple[int, int] | None = None  # the count of changes when they were noted
-        self._given: dict[int, int] = {}  # how often each input got data
+        self._given: dict[int, int] = {}  # how often each input got data, and those versions
         self._values: dict[int, Array] = {}
         # Requests, each with the notebook cells that made it.
         self._outputs: dict[int, set[str | None]] = {}
@@ -134,11 +133,28 @@ class Store(Sources):
 
     @override
     def feed(self, tensor: Lazy, data: object, *, copy: bool) -> None:
+        if self._fits_again(data, tensor.id):
+            with suppress(MemoryError):  # of which the other way says more
+                array = data.copy() if copy else data
+                # However far Ctrl-C lets this come, the next run sees all that was given.
+                self._changed.add(tensor.id)
+                self._given[tensor.id] = self._given.get(tensor.id, 0) + 1
+                self._data[tensor.id] = array
+                return
         what = "set" if copy else "borrow"
         if is_function(data) and not hasattr(data, "__array__"):
             self.give(self._input(what, tensor), data)
         else:
             self.give(*self.fitted(what, tensor, data, copy=copy))
+
+    def _fits_again(self, data: object, id: int) -> TypeIs[Array]:
+        """Return whether data is an array like the one that an input has."""
+        old = self._data.get(id)
+        if old is None or data.__class__ is not old.__class__:
+            return False
+        array = cast("Array", data)
+        is_alike = array.shape == old.shape and array.dtype == old.dtype
+        return is_alike and id not in self._gone and id not in self._providers
 
     def fitted(
         self, what: str, tensor: Lazy, data: object, *, copy: bool = False
@@ -437,8 +453,9 @@ class Store(Sources):
         >>> inner.tolist(), y.item()
         ([0, 2, 4, 6], 12)
         """
-        flag("execute: keep_all", keep_all)
-        flag("execute: trace", trace)
+        if keep_all is not False or trace is not False:
+            flag("execute: keep_all", keep_all)
+            flag("execute: trace", trace)
         if self.running:
             raise self.busy("execute")
         program, step = self.program(), self.step
@@ -469,19 +486,11 @@ class Store(Sources):
     @override
     def running(self) -> bool:
         # A forked process does not continue its parent's run.
-        return os.getpid() in self._turns
+        return this_process() in self._turns
 
-    @contextmanager
-    def turn(self, what: str) -> Generator[None, None, None]:
-        """Lock the graph for a run, or raise if a run is under way."""
-        process, mine = os.getpid(), object()
-        # One atomic step, so that only one of two threads succeeds.
-        if self._turns.setdefault(process, mine) is not mine:
-            raise self.busy(what)
-        try:
-            yield
-        finally:
-            self._turns.pop(process, None)
+    def turn(self, what: str) -> Turn:
+        """Return a context that locks the graph for a run, or raises if a run is under way."""
+        return Turn(self._turns, lambda: self.busy(what))
 
     def busy(self, what: str) -> GraphError:
         """Return the error for a run under way."""
@@ -502,6 +511,7 @@ class Store(Sources):
         if known_at != self._known_at:
             versions = {id: parameter.version for id, parameter in self._lent.items()}
             changed.update(id for id, _ in versions.items() - self._versions.items())
+            self._given |= versions
         known = self._known(reach, changed, dims)
         steps: list[NodeStep] | None = [] if trace else None
         values = _interpret(
@@ -512,7 +522,7 @@ class Store(Sources):
                 self.step,
                 self._functions,
                 self._calls() if self._probes else {},
-                self._given | versions,
+                self._given,
             ),
             request,
             {id: v for id, v in known.items() if id not in self._unseen} if known else known,
@@ -526,14 +536,16 @@ class Store(Sources):
         self._versions, self._known_at = versions, known_at
         self._changed, self._carried, self._unseen = set(), {*self._carries.values()}, set()
         self.step += 1
+        lent, given, data = self._lent, self._given, self._data
         for new, old in self._carries.items():
-            if old in self._lent:
+            if old in lent:
                 self._give(ir[old], values[new])
                 continue
             # What is carried has the type of the input, and the sizes of this run.
-            self._given[old] = self._given.get(old, 0) + 1
-            self._providers.pop(old, None)
-            self._data[old] = values[new]
+            given[old] = given.get(old, 0) + 1
+            data[old] = values[new]
+        for old in self._providers.keys() & self._carries.values():
+            del self._providers[old]
         self._changed = set()
         return None if steps is None else Run(tuple(steps))
 
@@ -600,31 +612,38 @@ class Store(Sources):
         return any(self._bound.get(name, size) != size for name, size in dims.items())
 
     def _bind(self, ir: IR, needed: frozenset[int]) -> dict[str, int]:
-        shapes: dict[Node, tuple[int, ...]] = {}
         reach = self._reached(ir)
-        for node, is_symbolic in reach.own_inputs(self._lent):
-            id = node.id
-            if id in needed and id not in self._data:
-                if id not in self._providers:
-                    raise InputError(
-                        f"execute: the input %{node.name} was never set; it is {node.type}",
-                        where=str(node.meta.origin or ""),
-                        hint="give it data with set(...), or drop() the outputs that need it",
-                    )
-                if is_symbolic:
-                    self._input_value(node)
-            if is_symbolic and id in self._data:
-                shapes[node] = self._data[id].shape
+        own = reach.own_inputs(self._lent)
+        if not self._data.keys() >= own.keys() & needed:
+            self._provide(own.values(), needed)
+        if not ir.symbols:
+            return {}
+        there = [(node, self._data.get(node.id)) for node in reach.open_inputs(self._lent)]
+        shapes = {node: array.shape for node, array in there if array is not None}
         given = tuple([(node.id, shape) for node, shape in shapes.items()])
         key = needed, given, tuple(self._set_dims.items())
         if key not in reach.sizes:
             if len(reach.sizes) >= MOST:
                 reach.sizes.clear()
-            own = {node: shape for node, shape in shapes.items() if node.id in needed}
+            mine = {node: shape for node, shape in shapes.items() if node.id in needed}
             others = {node: shape for node, shape in shapes.items() if node.id not in needed}
             mentioned = reach.mentions(needed)
-            reach.sizes[key] = bind_dims(ir, needed, own, self._set_dims, others, mentioned)
+            reach.sizes[key] = bind_dims(ir, needed, mine, self._set_dims, others, mentioned)
         return reach.sizes[key]
+
+    def _provide(self, own: Iterable[Node], needed: frozenset[int]) -> None:
+        """Have the data of inputs that sizes may depend on, or raise for one that has none."""
+        for node in own:
+            if node.id not in needed or node.id in self._data:
+                continue
+            if node.id not in self._providers:
+                raise InputError(
+                    f"execute: the input %{node.name} was never set; it is {node.type}",
+                    where=str(node.meta.origin or ""),
+                    hint="give it data with set(...), or drop() the outputs that need it",
+                )
+            if node.type.is_symbolic:
+                self._input_value(node)
 
     def is_lent(self, id: int) -> bool:
         """Return whether an input is a parameter."""
@@ -647,15 +666,21 @@ class Store(Sources):
         return self._bound
 
     def _input_value(self, node: Node) -> Array:
-        parameter = self._parameter(node.id)
+        value = self._data.get(node.id)  # which parameters do not have
+        if value is not None:
+            return value
+        parameter = self._lent.get(node.id)
         if parameter is not None:
             return parameter.read_as(node.type)
-        if node.id not in self._data:
-            value = opened(self._providers[node.id])
-            self._data[node.id] = fit(
-                f"set: %{node.name}", value, node.type, self._dims, copy=False
-            )
-        return self._data[node.id]
+        value = fit(
+            f"set: %{node.name}",
+            opened(self._providers[node.id]),
+            node.type,
+            self._dims,
+            copy=False,
+        )
+        self._data[node.id] = value
+        return value
 
     # -- checks ------------------------------------------------------------------------------------
 

@@ -75,46 +75,44 @@ class CPUCall:
         # Every slot that lives in the memory of a result has its address, and what is a result
         # twice, or an input under another name, is copied.
         places = {slot: slots for slots in self._plan.places for slot in slots}
-        slots: list[int] = []
-        of_address: list[int] = []
         self._copies: list[tuple[int, int, int]] = []
         first_of = {place.slot: at for at, place in enumerate(self._given)}
-        slots += first_of
-        of_address += first_of.values()
         for at, place in enumerate(self.results, len(self.inputs)):
             if place.slot in first_of:
                 size = int(np.prod(place.shape, dtype=np.int64)) * place.dtype.itemsize
                 self._copies.append((at, first_of[place.slot], size))
                 continue
-            for slot in places[place.slot]:
-                first_of[slot] = at
-                slots.append(slot)
-                of_address.append(at)
-        self._slots, self._of_address = np.array(slots, np.intp), np.array(of_address, np.intp)
+            first_of |= dict.fromkeys(places[place.slot], at)
+        self._addresses = [*first_of.items()]
+        """Each slot, and whose address it has: that of an input or of a result."""
+        self._values = self._plan.values.data
+        self._has_memory = bool(bound.memory.arena_bytes or bound.scratch_bytes)
 
     def __call__(self, inputs: Sequence[int], results: Sequence[int], step: int = 0) -> None:
         """Run it; Ctrl-C is raised as for any run."""
-        program, plan, bound = self._program, self._plan, self._bound
-        given = np.array([*inputs, *results], np.uintp)
+        program, plan, bound, values = self._program, self._plan, self._bound, self._values
+        given = [*inputs, *results]
         with held(), program.turn():
-            try:
-                bound.locate(*program.memory(bound))
-            except MemoryError as error:
-                raise self._looked_at(given, step).too_large() from error
-            bound.values[self._slots] = given[self._of_address]
+            if self._has_memory:
+                try:
+                    bound.locate(*program.memory(bound))
+                except MemoryError as error:
+                    raise self._looked_at(given, step).too_large() from error
+            for slot, at in self._addresses:
+                values[slot] = given[at]
             bound.run.step, bound.run.times = step & 0xFFFFFFFF, None
             for span in bound.spans:
                 fault = launch(program, plan, bound, span)
                 if fault is not None:
                     raise self._looked_at(given, step).out_of_range(fault.node, has_written=False)
         for to, of, size in self._copies:
-            ctypes.memmove(int(given[to]), int(given[of]), size)
+            ctypes.memmove(given[to], given[of], size)
 
-    def _looked_at(self, given: np.ndarray[tuple[int], np.dtype[np.uintp]], step: int) -> CPURun:
+    def _looked_at(self, given: Sequence[int], step: int) -> CPURun:
         """Return the call as a run whose values Python can see, for an error."""
         arrays = {
             place.slot: place.array(address)
-            for place, address in zip((*self._given, *self.results), given.tolist(), strict=True)
+            for place, address in zip((*self._given, *self.results), given, strict=True)
         }
         slot_of = self._program.list.slot_of
 

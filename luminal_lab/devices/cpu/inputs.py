@@ -7,13 +7,20 @@ for its address, takes as long as the kernels of a small model.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress, count
+from operator import ne
+from typing import Final
 
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import Node
+from luminal_lab.devices.runtime.blocks import address_of
+
+UNKNOWN: Final = object()
+"""A version that equals no version."""
 
 
 class InputPointers:
@@ -27,31 +34,42 @@ class InputPointers:
         self.bases = [0] * len(inputs)
         """The ids of the arrays that they are views of."""
         self._owners: list[Callable[[], Array | None]] = [lambda: None] * len(inputs)
-        self._versions: list[int | None] = [None] * len(inputs)
+        self._died: list[object] = []
+        """The references to arrays that are no more."""
+        self._versions: list[object] = [UNKNOWN] * len(inputs)
         self._source: object = None
 
     def find(self, environment: Environment) -> list[Array | None]:
         """Find those that have changed; return what must live for as long as the run."""
         if environment.data != self._source:  # versions of one session mean nothing in another
-            self._versions, self._source = [None] * len(self._ids), environment.data
-        versions = [*map(environment.versions.get, self._ids)]
+            self._versions, self._source = [UNKNOWN] * len(self._ids), environment.data
+        versions: list[object] = [*map(environment.versions.get, self._ids)]
         owners = [owner() for owner in self._owners]
-        for at, (old, new) in enumerate(zip(self._versions, versions, strict=True)):
-            if new is None or new != old or owners[at] is None:
-                array = environment.data(self._nodes[at])
-                flags = array.flags
-                if not (flags.c_contiguous and flags.aligned):
-                    # Nobody but this run knows the copy, so the next one makes its own.
-                    array, versions[at] = np.require(array, requirements=("C", "A")), None
-                base = array.base
-                # What is frozen, or given out, is a new view of the same data each time.
-                owner = (
-                    base if isinstance(base, np.ndarray) and base.nbytes == array.nbytes else array
-                )
-                if owner is not owners[at]:
-                    self._owners[at] = weakref.ref(owner)
-                    self.addresses[at] = array.ctypes.data
-                    self.bases[at] = id(base)
-                    owners[at] = owner
+        changed: Iterable[int] = compress(count(), map(ne, versions, self._versions))
+        if self._died:
+            self._died.clear()
+            dead = [at for at, owner in enumerate(owners) if owner is None]
+            changed = {*dead, *changed}
+        for at in changed:
+            versions[at] = self._find(at, versions[at], environment, owners)
         self._versions = versions
         return owners
+
+    def _find(
+        self, at: int, version: object, environment: Environment, owners: list[Array | None]
+    ) -> object:
+        """Find one input; return the version that the next run compares."""
+        array = environment.data(self._nodes[at])
+        flags = array.flags
+        if not (flags.c_contiguous and flags.aligned):
+            # Nobody but this run knows the copy, so the next one makes its own.
+            array, version = np.require(array, requirements=("C", "A")), None
+        base = array.base
+        # What is frozen, or given out, is a new view of the same data each time.
+        owner = base if isinstance(base, np.ndarray) and base.nbytes == array.nbytes else array
+        if owner is not owners[at]:
+            self._owners[at] = weakref.ref(owner, self._died.append)
+            self.addresses[at] = address_of(array)
+            self.bases[at] = id(base)
+            owners[at] = owner
+        return UNKNOWN if version is None else version

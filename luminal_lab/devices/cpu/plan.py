@@ -11,15 +11,16 @@ import numpy as np
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
+from luminal_lab.devices.cpu.carried import CarriedArrays
 from luminal_lab.devices.cpu.inputs import InputPointers
-from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.plan import Bound, Remembered, RunPlan, RunRequest
+from luminal_lab.devices.runtime.blocks import MemoryBlock, address_of
+from luminal_lab.devices.runtime.plan import Bound, PlacedMemory, RunPlan, RunRequest
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.memory.numbers import Numbers
 from luminal_lab.kernels.user.kernel import check_tasks
 
-MOST_SHORT = 1_000
 SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
 """Below both, one thread runs a launch, since waking another would take longer."""
 SHORT_WORK = 16 << 10
@@ -42,43 +43,44 @@ class AlikeWorks(NamedTuple):
     """What works have in common that take the same number of tasks for any sizes of dims."""
 
     kernel: Kernel
-    touched: tuple[Dim, ...]
-    """The bytes of each array that it reads or writes."""
+    tasks: tuple[int, ...]
+    """The tasks of each phase, by their places among the plan's numbers."""
+    touched: tuple[int, ...]
+    """The bytes of each array that it reads or writes, likewise."""
 
 
 class CPUBound(Bound):
     """The lists that are passed to the library, for sizes of dims."""
 
+    plan: CPUPlan
+
     def __init__(self, plan: CPUPlan, dims: Mapping[str, int]) -> None:
         super().__init__(plan, dims)
-        self.plan = plan
+        numbers = self.numbers
         self.spans = plan.at_one_go
         for node in plan.called:
             _check_called(node, dims)
-        scratch = max((self.number(alike.kernel.scratch) for alike in plan.alike), default=0)
+        scratch = max([numbers[place] for place in plan.scratch], default=0)
         self.scratch_bytes = -(-scratch // 64) * 64
-        rows = [[0] * plan.list.most_phases, *map(self._tasks, plan.alike)]
-        self.tasks = np.array(rows, np.int64)[plan.alike_of].reshape(-1)
+        rows = np.array([plan.no_tasks, *map(self._tasks, plan.alike)], np.int64)
+        self.tasks = rows.take(plan.alike_of, 0).reshape(-1)
         """How many tasks each phase of each launch has; negative where one thread does them."""
         self._dims = np.array([dims.get(name, 0) for name in plan.list.dims] or [0], np.int64)
-        self.values = np.zeros(max(1, len(plan.list.slots)), np.uintp)
-        """Where each slot is."""
-        lists = (self.values, self._dims, plan.launches, self.tasks)
-        given = [array.ctypes.data for array in lists]
         limits = {"scratch_bytes": self.scratch_bytes, "no_return": plan.no_return}
-        self.run = RunRecord(*given, **limits)
+        lists = plan.values_at, address_of(self._dims), plan.launches_at, address_of(self.tasks)
+        self.run = RunRecord(*lists, **limits)
         self.address = ctypes.addressof(self.run)
-        self.arena: MemoryBlock | None = None
-        """The arena for which the pointers are filled in."""
 
     def _tasks(self, alike: AlikeWorks) -> list[int]:
-        phases = [(self.number(phase.tasks), phase.work) for phase in alike.kernel.phases]
-        is_short = max(count for count, _ in phases) > 1 and self._is_short(alike)
-        counts = [
-            -count if is_short or (work is not None and count * work < SHORT_WORK) else count
-            for count, work in phases
-        ]
-        return [*counts, *[0] * (self.plan.list.most_phases - len(counts))]
+        numbers = self.numbers
+        counts = [numbers[place] for place in alike.tasks]
+        if max(counts) > 1 and self._is_short(alike):
+            counts = [-count for count in counts]
+        else:
+            for at, phase in enumerate(alike.kernel.phases):
+                if phase.work is not None and counts[at] * phase.work < SHORT_WORK:
+                    counts[at] = -counts[at]
+        return [*counts, *self.plan.no_tasks[len(counts) :]]
 
     @property
     def bytes_written(self) -> int:
@@ -92,21 +94,17 @@ class CPUBound(Bound):
         return total
 
     def _is_short(self, alike: AlikeWorks) -> bool:
-        if sum(map(self.number, alike.touched)) >= SHORT_BYTES:
+        numbers = self.numbers
+        if sum([numbers[place] for place in alike.touched]) >= SHORT_BYTES:
             return False
-        kernel = alike.kernel
-        key = kernel.name, tuple([self.dims[name] for name in kernel.dims])
-        short = self.plan.short
-        if key not in short:
-            short.keep(key, kernel.flops(self.dims) < SHORT_FLOPS)
-        return short[key]
+        return self.plan.flops(alike.kernel, self.dims) < SHORT_FLOPS
 
     def locate(self, arena: MemoryBlock, scratch: MemoryBlock | None) -> None:
         """Fill in the addresses of the values in the arena."""
-        if self.arena is not arena:
-            offsets = self.memory.offsets
-            self.values[[*offsets]] = np.array([*offsets.values()], np.uintp) + arena.address
-            self.arena = arena
+        plan, placed = self.plan, self.placed
+        if plan.located != (arena, placed):
+            plan.values[placed.slots] = placed.offsets + arena.address
+            plan.located = arena, placed
         self.run.scratch = 0 if scratch is None else scratch.address
 
 
@@ -117,30 +115,49 @@ class CPUPlan(RunPlan[CPUBound]):
 
     def __init__(self, work: Worklist, asked: RunRequest) -> None:
         super().__init__(work, asked)
-        self.short = Remembered[tuple[str, tuple[int, ...]], bool](MOST_SHORT)
-        """Which kernels, for sizes of their dims, take no longer than waking a thread does."""
         self.at_one_go = self.spans()
+        self.values = np.zeros(max(1, len(work.slots)), np.uintp)
+        """Where each slot is in the run under way: a program has one at a time."""
+        self.located: tuple[MemoryBlock, PlacedMemory] | None = None
+        """The arena, and the places in it, for which they are filled in."""
         self.launches = np.array([self.number_of(at) or 0 for at in self.works] or [0], np.int32)
         """For each work the number of its launch in the source."""
+        self.values_at, self.launches_at = address_of(self.values), address_of(self.launches)
         self.called = [at.node for at in self.works if isinstance(at.node.op, UserKernel)]
+        self.no_tasks = [0] * work.most_phases
+        self._flops: dict[str, Numbers] = {}
         sizes = {value.id: value.bytes for value in self.plan.program.values}
         self.alike: list[AlikeWorks] = []
-        self.alike_of = np.zeros(len(self.works), np.int64)
+        self.alike_of = np.zeros(len(self.works), np.intp)
         """For each work its place in `alike`, from 1 on; 0 for what NumPy does."""
         places: dict[tuple[str, tuple[Dim, ...]], int] = {}
+        place = self.numbers.place
         for at, node_work in enumerate(self.works):
             kernel = self.kernel_of(node_work)
             if kernel is not None:
                 touched = tuple([sizes[slot] for slot in (*node_work.reads, *node_work.makes)])
                 number = places.setdefault((kernel.name, touched), len(places) + 1)
                 if number > len(self.alike):
-                    self.alike.append(AlikeWorks(kernel, touched))
+                    tasks = tuple([place(phase.tasks) for phase in kernel.phases])
+                    self.alike.append(AlikeWorks(kernel, tasks, tuple(map(place, touched))))
                 self.alike_of[at] = number
+        self.scratch = sorted({place(alike.kernel.scratch) for alike in self.alike})
+        """The bytes that each thread needs, by their places among the numbers."""
         self.input_of = {slot: node for node, slot in self.inputs}
         self.carried = [pair for pair in self.inputs if pair[1] in self.owned]
         """The inputs that a run writes over."""
+        self.returned: CarriedArrays | None = None
+        """What the last run has written over them."""
         self.pointers = InputPointers([pair for pair in self.inputs if pair[1] not in self.owned])
         """Where the others are."""
+
+    def flops(self, kernel: Kernel, dims: Mapping[str, int]) -> int:
+        """Return how many operations on numbers a kernel takes."""
+        numbers = self._flops.get(kernel.name)
+        if numbers is None:
+            numbers = self._flops[kernel.name] = Numbers()
+            numbers.place(kernel.open_flops)
+        return numbers.of(dims)[0]
 
 
 def _check_called(node: Node, dims: Mapping[str, int]) -> None:

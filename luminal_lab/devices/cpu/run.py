@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from signal import SIGINT, raise_signal
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -12,8 +13,9 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import NodeStep
 from luminal_lab.core.ir import Node
+from luminal_lab.devices.cpu.carried import CarriedArrays
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
-from luminal_lab.devices.runtime.blocks import MemoryBlock
+from luminal_lab.devices.runtime.blocks import MemoryBlock, address_of
 from luminal_lab.devices.runtime.plan import LaunchSpan, NumpyType
 from luminal_lab.devices.runtime.run import DeviceRun
 from luminal_lab.errors import DeviceError
@@ -65,6 +67,8 @@ class CPURun(DeviceRun[CPUBound]):
     """What lies outside the arena, by slot: what was known, carried or returned, or looked at."""
     owners: list[Array | None]
     """What the other inputs lie in."""
+    rewritten: Sequence[Array] = ()
+    """The arrays that it writes over and returns again, if they are those of the last run."""
     nanoseconds: Times | None = None
     """When each launch began and ended."""
 
@@ -73,9 +77,32 @@ class CPURun(DeviceRun[CPUBound]):
     @override
     def find_inputs(self, *, may_overwrite: bool) -> None:
         self.arrays = {}
-        plan, values = self.plan, self.bound.values
+        plan, values = self.plan, self.plan.values
         self.owners = plan.pointers.find(self.environment)
         values[plan.pointers.slots] = plan.pointers.addresses
+        if plan.carried and not (may_overwrite and self._finds_again()):
+            self._find_carried(may_overwrite=may_overwrite)
+        for node_id, slot in plan.known:
+            array = np.require(self.known[node_id], requirements=("C", "A"))
+            values[slot] = address_of(array)
+            self.arrays[slot] = array
+
+    def _finds_again(self) -> bool:
+        """Return whether what is written over is what the last run has returned, all of it."""
+        last = self.plan.returned
+        if last is None:
+            return False
+        arrays = [*map(self.environment.data, last.nodes)]
+        if not last.are_alone(arrays):
+            return False
+        self.rewritten = arrays
+        self.plan.values[last.slots] = last.addresses
+        self.blocks.update(last.blocks)
+        self.arrays.update(zip(last.inputs, arrays, strict=True))
+        return True
+
+    def _find_carried(self, *, may_overwrite: bool) -> None:
+        plan, values = self.plan, self.plan.values
         for node, slot in plan.carried:
             array = self.environment.data(node)
             block = self.program.blocks.owner(array)
@@ -84,10 +111,6 @@ class CPURun(DeviceRun[CPUBound]):
             for other in plan.owned[slot]:
                 values[other] = block.address
                 self.blocks[other] = block
-            self.arrays[slot] = array
-        for node_id, slot in plan.known:
-            array = np.require(self.known[node_id], requirements=("C", "A"))
-            values[slot] = array.ctypes.data
             self.arrays[slot] = array
 
     def _copied(self, slot: int, array: Array) -> MemoryBlock:
@@ -101,7 +124,7 @@ class CPURun(DeviceRun[CPUBound]):
 
     @override
     def find_outputs(self) -> None:
-        values, program, bound = self.bound.values, self.program, self.bound
+        values, program, bound = self.plan.values, self.program, self.bound
         arena, scratch = program.memory(bound)
         bound.locate(arena, scratch)
         read: set[int] = set()
@@ -141,6 +164,28 @@ class CPURun(DeviceRun[CPUBound]):
         return super().traced()
 
     @override
+    def results(self) -> dict[int, Array]:
+        plan, results = self.plan, self.bound.results
+        if not plan.carried:
+            return self.returned(results)
+        last = plan.returned
+        if last is not None and self.rewritten and last.results is results:
+            # Nobody but a session has these, so they may stay what they are.
+            rewritten = dict(zip(last.ids, self.rewritten, strict=True))
+            return rewritten | self.returned(last.others)
+        returned = self.returned(results)
+        places = [
+            (node, slots, self.blocks[slots[0]], id)
+            for node, slot in plan.carried
+            for slots in [plan.owned[slot]]
+            for id, at, *_ in results
+            if at in slots and id in returned
+        ]
+        is_all = len(places) == len(plan.carried)
+        plan.returned = CarriedArrays(places, results, returned) if is_all else None
+        return returned
+
+    @override
     def put(self, slot: int, value: Array) -> None:
         self.array(slot, value.shape, value.dtype)[...] = value
 
@@ -157,8 +202,8 @@ class CPURun(DeviceRun[CPUBound]):
             if slot not in self.arrays:
                 self.arrays[slot] = self.environment.data(self.plan.input_of[slot])
             return self.arrays[slot].reshape(shape)
-        assert self.bound.arena is not None
-        return self.bound.arena.array(shape, dtype, offset)
+        assert self.plan.located is not None
+        return self.plan.located[0].array(shape, dtype, offset)
 
     # -- errors ------------------------------------------------------------------------------------
 

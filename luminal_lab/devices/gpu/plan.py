@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from luminal_lab.devices.gpu.engine import Argument, Location, Mapped, PlacedLaunch
-from luminal_lab.devices.runtime.plan import Bound, Remembered, RunPlan
+from luminal_lab.devices.runtime.plan import Bound, Remembered, RunPlan, RunRequest
+from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.launch import numbers_of
 
@@ -20,9 +21,10 @@ MOST_PLACES: Final = 4
 class GPUBound(Bound):
     """What a kind of run launches, for sizes of dims."""
 
+    plan: GPUPlan
+
     def __init__(self, plan: GPUPlan, dims: Mapping[str, int]) -> None:
         super().__init__(plan, dims)
-        self.plan = plan
         self.steps: list[list[PlacedLaunch] | None] = []
         """For each work, its launches; None if NumPy does it."""
         for at, (work, own) in enumerate(zip(plan.works, plan.locals, strict=True)):
@@ -96,3 +98,10 @@ class GPUPlan(RunPlan[GPUBound]):
     bound_type = GPUBound
     is_tried = False
     """Whether a run has been completed, with whatever sizes."""
+
+    def __init__(self, work: Worklist, asked: RunRequest) -> None:
+        super().__init__(work, asked)
+        for node_work in self.works:
+            kernel = self.kernel_of(node_work)
+            for phase in () if kernel is None else kernel.phases:
+                self.numbers.place(phase.tasks)

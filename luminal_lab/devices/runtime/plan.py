@@ -6,20 +6,23 @@ sizes of dims that it meets there is a `Bound`, to which a device adds its launc
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
+from math import inf
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from luminal_lab.core import ops
 from luminal_lab.core.binding import bound_shape
-from luminal_lab.core.dims import Dim, Expr, Shape, both, evaluate, known, symbols
+from luminal_lab.core.dims import Dim, Expr, Shape, bounds, symbols
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints
 from luminal_lab.devices.runtime.worklist import NodeWork, Worklist, needed
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.memory.numbers import Numbers
 from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan, plan
 from luminal_lab.kernels.memory.program import MemoryStep, MemoryValue, ValueKind
 
@@ -30,6 +33,8 @@ FITTING = (Elementwise, Reduce, ops.Contiguous, ops.Expand, ops.Flip, ops.Permut
 """Ops that fit for all sizes if they fit when written, since equal dims are the same dim."""
 
 NumpyType: TypeAlias = np.dtype[np.generic]
+Result: TypeAlias = tuple[int, int, tuple[int, ...], NumpyType]
+"""The id of a result, its slot, its shape and its dtype."""
 BoundT = TypeVar("BoundT", bound="Bound")
 
 
@@ -88,29 +93,50 @@ class FitCheck(NamedTuple):
     dims: tuple[str, ...]
 
 
+class FitLimits(NamedTuple):
+    """What an op that depends on sizes of dims takes: a number, by its place, within limits."""
+
+    place: int
+    low: int
+    high: float
+
+
+class PlacedMemory:
+    """A memory plan with numbers for all sizes, as a device reads it."""
+
+    def __init__(self, plan: RunPlan[Any], memory: BoundPlan) -> None:
+        self.memory, sizes = memory, memory.bytes
+        self.outputs = [(slots, sizes[slots[0]]) for slots in plan.places]
+        """The slots that live in the place of each output, and its bytes."""
+        self.owned = {slot: sizes[slot] for slot in plan.owned}
+        """The bytes of the inputs that are overwritten, by slot."""
+        offsets = memory.offsets
+        self.slots = np.array([*offsets], np.intp)
+        """The slots in the arena."""
+        self.offsets = np.array([*offsets.values()], np.uintp)
+        """Where they are."""
+
+
 class Bound:
     """A kind of run for sizes of dims: its memory, and its results."""
 
     def __init__(self, plan: RunPlan[Any], dims: Mapping[str, int]) -> None:
+        self.dims, self.plan = dict(dims), plan
+        self.numbers = plan.numbers.of(dims)
+        """The numbers that the plan needs."""
         if dims:
-            plan.check(dims)
-        self.dims = dict(dims)
-        self._numbers: dict[Dim, int] = {}
+            plan.check(dims, self.numbers)
         self._shapes: dict[Shape, tuple[int, ...]] = {}
-        self.memory = plan.memory(dims)
-        sizes = self.memory.bytes
+        self.placed = plan.memory(dims)
+        """Where values live."""
+        self.memory, self.outputs = self.placed.memory, self.placed.outputs
+        self.owned = self.placed.owned
         self.spans: list[LaunchSpan] = []
-        self.outputs = [(slots, sizes[slots[0]]) for slots in plan.places]
-        self.owned = {slot: sizes[slot] for slot in plan.owned}
-        self.results = [
-            (result.id, result.slot, *self.shape_of(result.type)) for result in plan.results
-        ]
+        self.results = plan.shaped(self)
 
     def number(self, dim: Dim) -> int:
-        """Return a dim as a number."""
-        if dim not in self._numbers:
-            self._numbers[dim] = evaluate(dim, self.dims)
-        return self._numbers[dim]
+        """Return one of the numbers, by its dim."""
+        return self.numbers[self.plan.numbers.place(dim)]
 
     def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], NumpyType]:
         """Return a type as NumPy knows it."""
@@ -153,8 +179,18 @@ class RunPlan(Generic[BoundT]):
         self.passed = [value for value in results if value.slot not in written]
         """Inputs or known values under another name: a copy is returned."""
         self.plan = self._plan(ir, written, {slot for _, slot in self.inputs})
+        self.numbers = Numbers()
+        """What is worked out for sizes of dims: limits of ops, and what a device adds."""
+        self._limits: list[FitLimits] = []
+        self._unlimited: list[int] = []
+        self._find_limits()
+        open_dims = {
+            s for result in self.results for dim in result.type.shape for s in symbols(dim)
+        }
+        self._open = sorted({symbol.name for symbol in open_dims})
+        self._shaped = Remembered[tuple[int, ...], list[Result]](MOST_SIZES)
         self._bound = Remembered[tuple[int, ...], BoundT](MOST_SIZES)
-        self._memory = Remembered[tuple[int, ...], BoundPlan](MOST_SIZES)
+        self._memory = Remembered[tuple[int, ...], PlacedMemory](MOST_SIZES)
         self._checked = Remembered[tuple[int, tuple[int, ...]], bool](MOST_CHECKED)
 
     def kernel_of(self, work: NodeWork) -> Kernel | None:
@@ -273,44 +309,99 @@ class RunPlan(Generic[BoundT]):
                 checks.setdefault(FitCheck(node.op, types, tuple(sorted(names))), outer)
         return checks
 
-    def check(self, dims: Mapping[str, int]) -> None:
-        """Raise if something does not fit with these sizes."""
-        for number, ((op, types, names), node) in enumerate(self.checks.items()):
-            key = number, tuple([dims[name] for name in names])
-            if key in self._checked:
+    def _find_limits(self) -> None:
+        """Write down what ops take, as far as limits say it."""
+        for number, check in enumerate(self.checks):
+            limits = _limits(check.op, check.types)
+            if limits is None:
+                self._unlimited.append(number)
                 continue
-            try:
-                subject = f"execute: {node}"
-                shapes = [bound_shape(subject, type.shape, dims) for type in types]
-                pairs = zip(types, shapes, strict=True)
-                op.bind(dims).infer(*[type.with_shape(shape) for type, shape in pairs])
-            except LabError as error:
-                error.where = error.where or str(node.meta.origin or "") or None
-                raise
-            self._checked.keep(key, True)
+            for dim, low, high in limits:
+                if not _is_within(dim, low, high):
+                    self._limits.append(FitLimits(self.numbers.place(dim), low, high))
+
+    def check(self, dims: Mapping[str, int], numbers: Sequence[int]) -> None:
+        """Raise if something does not fit with these sizes, and their numbers."""
+        suspects: Sequence[int] = range(len(self.checks))
+        with suppress(LabError):  # which a check says better
+            if all(low <= numbers[at] <= high for at, low, high in self._limits):
+                suspects = self._unlimited
+        for number in suspects:
+            self._check(number, dims)
+
+    def _check(self, number: int, dims: Mapping[str, int]) -> None:
+        (op, types, names), node = self._all_checks[number]
+        key = number, tuple([dims[name] for name in names])
+        if key in self._checked:
+            return
+        try:
+            subject = f"execute: {node}"
+            shapes = [bound_shape(subject, type.shape, dims) for type in types]
+            pairs = zip(types, shapes, strict=True)
+            op.bind(dims).infer(*[type.with_shape(shape) for type, shape in pairs])
+        except LabError as error:
+            error.where = error.where or str(node.meta.origin or "") or None
+            raise
+        self._checked.keep(key, True)
+
+    @cached_property
+    def _all_checks(self) -> list[tuple[FitCheck, Node]]:
+        return [*self.checks.items()]
+
+    def shaped(self, bound: Bound) -> list[Result]:
+        """Return the results with their shapes as numbers; equal shapes share one list."""
+        key = tuple([bound.dims[name] for name in self._open])
+        known = self._shaped.get(key)
+        if known is None:
+            shaped = [(id, slot, *bound.shape_of(type)) for id, slot, type in self.results]
+            known = self._shaped.keep(key, shaped)
+        return known
 
     def bound(self, dims: Mapping[str, int]) -> BoundT:
         """Return the run for some sizes of dims."""
         key = tuple([dims[name] for name in self.list.dims if name in dims])
         return self._bound.get(key) or self._bound.keep(key, self.bound_type(self, dims))
 
-    def memory(self, dims: Mapping[str, int]) -> BoundPlan:
-        """Return the memory plan for sizes; those that differ only in other dims share it."""
+    def memory(self, dims: Mapping[str, int]) -> PlacedMemory:
+        """Return where values live for sizes; those that differ only in other dims share it."""
         names = self.plan.program.symbols
         key = tuple([dims[name] for name in names])
         known = self._memory.get(key)
-        return known or self._memory.keep(key, self.plan.bind({name: dims[name] for name in names}))
+        if known is None:
+            bound = self.plan.bind({name: dims[name] for name in names})
+            known = self._memory.keep(key, PlacedMemory(self, bound))
+        return known
+
+
+def _limits(op: Op, types: tuple[TensorType, ...]) -> list[tuple[Dim, int, float]] | None:
+    """Return the limits within which numbers make an op fit, or None if there is more to it."""
+    match op:
+        case ops.Constant(value=Expr() as value, dtype=dtype) if not dtype.is_float:
+            limits, dims = [(value, *dtype.limits)], op.shape
+        case ops.Constant(value=Expr()):
+            return None
+        case ops.Constant(shape=shape) | ops.Iota(shape=shape):
+            limits, dims = [], shape
+        case ops.Slice(start=starts, stop=stops):
+            dims = types[0].shape
+            axes = zip(starts, stops, dims, strict=True)
+            limits = [(gap, 0, inf) for a, b, size in axes for gap in (a, b - a, size - b)]
+        case ops.Update(axis=axis, at=at):
+            buffer, rows = (type.shape for type in types)
+            dims = (*buffer, *rows)
+            limits = [(at, 0, inf), (buffer[axis] - at - rows[axis], 0, inf)]
+        case _:
+            return None
+    return [*limits, *((dim, 0, inf) for dim in dims)]
+
+
+def _is_within(dim: Dim, low: int, high: float) -> bool:
+    """Return whether a dim is within limits for all sizes that the bounds of symbols allow."""
+    least, most = bounds(dim)
+    return least is not None and low <= least and (inf if most is None else most) <= high
 
 
 def _always_fits(op: Op, types: tuple[TensorType, ...]) -> bool:
     """Return whether an op fits for all sizes that the bounds of dims allow."""
-    match op:
-        case ops.Constant(value=Expr()):
-            return False
-        case ops.Constant(shape=shape) | ops.Iota(shape=shape):
-            return all(known(dim >= 0) for dim in shape)
-        case ops.Slice(start=start, stop=stop):
-            limits = zip(start, stop, types[0].shape, strict=True)
-            return all(known(both(a >= 0, both(a <= b, b <= size))) for a, b, size in limits)
-        case _:
-            return False
+    limits = _limits(op, types)
+    return limits is not None and all(_is_within(*limit) for limit in limits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Set as AbstractSet
@@ -16,7 +15,7 @@ from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
 from luminal_lab.devices.runtime.plan import Remembered, RunPlan, RunRequest
 from luminal_lab.devices.runtime.run import DeviceRun, RunData
 from luminal_lab.devices.runtime.worklist import KernelMaker, NodeWork, Recall, Worklist, picks_of
-from luminal_lab.interrupts import held
+from luminal_lab.interrupts import held, this_process
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.programs import Programs
 from luminal_lab.kernels.kernel import Kernel, Kernels
@@ -67,8 +66,10 @@ class DeviceProgram(ABC, Generic[PlanT]):
         """The sizes whose kernels the last run used, by their number; None for the general ones."""
         self._launches: dict[int | None, tuple[Launch, ...]] = {}
         self._plans = Remembered[RunRequest, PlanT](MOST_PLANS)
+        self._last: PlanT | None = None
+        """The plan that was last asked for, if nothing was known or probed."""
         self._outputs: dict[tuple[int, ...], list[MemoryBlock]] = {}
-        self._lock, self._process = threading.Lock(), os.getpid()
+        self._lock, self._process = threading.Lock(), this_process()
 
     @abstractmethod
     def planned(self, asked: RunRequest) -> PlanT:
@@ -140,8 +141,8 @@ class DeviceProgram(ABC, Generic[PlanT]):
 
     def turn(self) -> threading.Lock:
         """Return this process's lock, held by one thread at a time: a fork inherits a held lock."""
-        if self._process != os.getpid():
-            self._process, self._lock = os.getpid(), threading.Lock()
+        if self._process != this_process():
+            self._process, self._lock = this_process(), threading.Lock()
         return self._lock
 
     def plan(
@@ -152,9 +153,14 @@ class DeviceProgram(ABC, Generic[PlanT]):
         dims: Mapping[str, int] | None = None,
     ) -> PlanT:
         """Return the plan for the wanted and the known values of a run."""
-        sizes = self.list.sizes_of(dims or {})
+        sizes = self.list.sizes_of(dims) if dims else None
+        last = None if known or probed else self._last
+        if last is not None and last.asked.wanted is wanted and last.asked.sizes == sizes:
+            return last
         asked = RunRequest(frozenset(wanted), frozenset(known), frozenset(probed), sizes)
-        return self._plans.get(asked) or self._plans.keep(asked, self.planned(asked))
+        plan = self._plans.get(asked) or self._plans.keep(asked, self.planned(asked))
+        self._last = None if known or probed else plan
+        return plan
 
     # -- memory ------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
@@ -16,7 +16,7 @@ from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import HostCall
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.plan import BoundT, LaunchSpan, NumpyType, RunPlan
+from luminal_lab.devices.runtime.plan import BoundT, LaunchSpan, NumpyType, Result, RunPlan
 from luminal_lab.devices.runtime.worklist import picks_of
 from luminal_lab.errors import DeviceError, RangeError
 from luminal_lab.interrupts import opened
@@ -182,10 +182,14 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     def results(self) -> dict[int, Array]:
         """Return the requested values that were computed."""
+        return self.returned(self.bound.results)
+
+    def returned(self, computed: Iterable[Result]) -> dict[int, Array]:
+        """Return those of some computed values that were requested."""
         results: dict[int, Array] = {}
         taken: set[int] = set()
         wanted = self.plan.asked.wanted
-        for id, slot, shape, dtype in self.bound.results:
+        for id, slot, shape, dtype in computed:
             if id not in wanted:
                 continue
             if slot not in self.blocks:

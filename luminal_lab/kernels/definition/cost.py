@@ -38,6 +38,18 @@ def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
     >>> flops(parse_definition(text), {"n": 10}), bytes_moved(parse_definition(text), {"n": 10})
     (640, 608)
     """
+    return evaluate(open_flops(definition), dims)
+
+
+def open_flops(definition: Definition) -> Dim:
+    """Return how many operations on numbers the terms ask for, for any sizes.
+
+    >>> from luminal_lab.kernels.definition.text import parse_definition
+    >>> text = '''kernel sums(a: f32[n, 8]) -> (b: f32[n])
+    ...   b[i < n] = sum k < 8: a[i, k]'''
+    >>> open_flops(parse_definition(text))
+    8*n
+    """
     total: Dim = 0
     for term, points in _visited(definition):
         match term:
@@ -51,7 +63,7 @@ def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
                 total = total + points
             case _:
                 pass
-    return evaluate(total, dims)
+    return total
 
 
 def bytes_moved(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:

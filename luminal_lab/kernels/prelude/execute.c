@@ -44,6 +44,10 @@ LAB_EXPORT lab_pool *lab_open(int threads) {
     if (!pool) return 0;
 #else
     if (posix_memalign((void **)&pool, 64, size)) return 0;
+    if (!lab_this_process) {
+        lab_forked();
+        pthread_atfork(0, 0, lab_forked);
+    }
 #endif
     pool->threads = threads;
     lab_begin_pool(pool);

@@ -1,0 +1,124 @@
+"""What a run writes over: only what nobody but a session has."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from tests.needs import need
+
+
+def counting(layers: int = 3) -> tuple[ll.Graph, list[ll.Tensor], ll.Tensor]:
+    """Return a compiled graph that adds x to each of some carried tables, in place."""
+    need("cc")
+    cx = ll.Graph()
+    x = cx.tensor((4,), name="x").set(np.ones(4))
+    tables = [cx.tensor((4,), name=f"table.{k}").set(np.full(4, k)) for k in range(layers)]
+    for table in tables:
+        cx.carry(table + x, table)
+    total = sum(tables[1:], tables[0]).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    return cx, tables, total
+
+
+def values(tables: list[ll.Tensor]) -> list[float]:
+    return [float(table.numpy()[1]) for table in tables]
+
+
+def test_steps_stay_in_place_and_count():
+    cx, tables, total = counting()
+    for step in range(1, 5):
+        cx.execute()
+        assert values(tables) == [k + step for k in range(3)]
+        assert total.numpy()[2] == 3 * (step - 1) + 3
+    (plan,) = cx.compilation.runner._plans.values()
+    before = plan.returned
+    cx.execute()
+    assert plan.returned is before  # which was found again as a whole
+    assert len(before.nodes) == 3
+
+
+def values(tables: list[ll.Tensor]) -> list[float]:
+    return [float(table.numpy()[1]) for table in tables]
+
+
+def test_steps_stay_in_place_and_count():
+    cx, tables, total = counting()
+    for step in range(1, 5):
+        cx.execute()
+        assert values(tables) == [k + step for k in range(3)]
+        assert total.numpy()[2] == 3 * (step - 1) + 3
+    (plan,) = cx.compilation.runner._plans.values()
+    assert len(plan.returned.nodes) == 3  # they were written over
+
+
+def addresses(tables: list[ll.Tensor]) -> list[int]:
+    return [table.numpy().ctypes.data for table in tables]
+
+
+def test_the_memory_stays_the_same():
+    cx, tables, _ = counting()
+    cx.execute()
+    cx.execute()
+    before = addresses(tables)
+    for _ in range(3):
+        cx.execute()
+        assert addresses(tables) == before
+
+
+@pytest.mark.parametrize(
+    "kept", [lambda t: t.numpy(), lambda t: t.numpy()[1:], lambda t: memoryview(t.numpy())]
+)
+def test_what_somebody_holds_is_left_alone(kept):
+    cx, tables, _ = counting()
+    for _ in range(3):
+        cx.execute()
+    held = kept(tables[1])
+    copy = np.array(held)
+    for step in range(4, 7):
+        cx.execute()
+        assert (np.array(held) == copy).all()
+        assert values(tables) == [k + step for k in range(3)]
+    del held
+    cx.execute()
+    cx.execute()
+    assert values(tables) == [k + 8 for k in range(3)]
+
+
+def test_other_data_between_steps():
+    cx, tables, _ = counting()
+    for _ in range(3):
+        cx.execute()
+    tables[0].set(np.zeros(4))
+    cx.execute()
+    assert values(tables) == [1, 5, 6]
+    cx.swap(tables[0], tables[2])
+    cx.execute()
+    assert values(tables) == [7, 6, 2]
+    cx.swap(tables[0], tables[1])
+    for _ in range(2):
+        cx.execute()
+    assert values(tables) == [8, 9, 4]
+
+
+def test_two_sessions_of_one_compile_have_memory_of_their_own():
+    cx, tables, _ = counting()
+    cx.execute()
+    cx.execute()
+    other = deepcopy(cx)
+    for step in range(3, 6):
+        cx.execute()
+        other.execute()
+        assert values(tables) == [k + step for k in range(3)]
+        assert values([other[t.name] for t in tables]) == [k + step for k in range(3)]
+
+
+def test_a_timed_run_changes_nothing():
+    cx, tables, _ = counting()
+    for _ in range(3):
+        cx.execute()
+    cx.time(rounds=3)
+    assert values(tables) == [3, 4, 5]
+    cx.execute()
+    assert values(tables) == [4, 5, 6]
