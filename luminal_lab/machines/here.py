@@ -30,13 +30,14 @@ SYSCTL = {
 def this_machine() -> Machine:
     """Return the machine that this process runs on, with the cores that it may use."""
     caches = _sysctl_caches() if sys.platform == "darwin" else linux_caches(CPUS)
-    l2 = caches.get("l2") or USUAL.l2
+    l2, features = caches.get("l2") or USUAL.l2, _features()
     return Machine(
-        vector_bytes=vector_bytes(platform.machine(), _features()),
+        vector_bytes=vector_bytes(platform.machine(), features),
         cores=usable_cores(),
         l1=caches.get("l1") or USUAL.l1,
         l2=l2,
         l3=caches.get("l3") or (max(l2, USUAL.l3) if not caches else l2),
+        dot=2 if "avx512_bf16" in features.split() else 1,
     )
 
 

@@ -17,6 +17,8 @@ class Machine:
     l2: int = 512 << 10
     l3: int = 8 << 20
     """The last cache, which cores share."""
+    dot: int = 1
+    """How many products of bfloat16 numbers a lane adds up in one instruction."""
 
     @property
     def told(self) -> str:

@@ -16,6 +16,7 @@ SIGNS: Mapping[str, str] = {
     "add": "+",
     "mul": "×",
     "fused_mul": "×",
+    "flushed_mul": "×",
     "mod": "%",
     "less_than": "<",
     "bit_and": "&",

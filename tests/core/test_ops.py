@@ -283,7 +283,7 @@ def test_elementwise_ops_say_their_c_form_and_which_commute():
     ]
     assert all("{0}" in op.c_form for op in elementwise)
     assert {op.name for op in elementwise if op.commutative} == {
-        *("add", "bit_and", "bit_or", "bit_xor", "fused_mul", "mul"),
+        *("add", "bit_and", "bit_or", "bit_xor", "flushed_mul", "fused_mul", "mul"),
     }
 
 

@@ -80,7 +80,7 @@ MACHINE = json.dumps(json.loads(str(TABLES))["kinds"][0]["machine"])
     ("text", "why"),
     [
         ("", "Expecting value"),
-        (str(TABLES)[:300], "Unterminated string"),
+        (str(TABLES)[:310], "Unterminated string"),
         ("[]", "defaults is [], not an object"),
         ("{}", "defaults lacks kinds"),
         ('{"kinds": [{"machine": 3, "rows": []}]}', "kinds[0].machine is 3, not an object"),

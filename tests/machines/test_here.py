@@ -22,6 +22,7 @@ def test_this_machine_has_something():
     found = this_machine()
     assert found.cores == usable_cores() >= 1
     assert found.vector_bytes in (16, 32, 64)
+    assert found.dot in (1, 2)
     assert 4096 <= found.l1 <= found.l2
     assert (available_memory() or 1) > 0
 
@@ -39,6 +40,16 @@ def test_this_machine_has_something():
 )
 def test_the_width_of_vectors(arch, features, width):
     assert vector_bytes(arch, features) == width
+
+
+@pytest.mark.parametrize(("features", "dot"), [("avx2 avx512f", 1), ("avx512f avx512_bf16", 2)])
+def test_products_that_a_lane_adds_up(monkeypatch, features, dot):
+    monkeypatch.setattr(machine, "_features", lambda: features)
+    this_machine.cache_clear()
+    try:
+        assert this_machine().dot == dot
+    finally:
+        this_machine.cache_clear()
 
 
 def test_caches_are_those_of_one_core(tmp_path: Path):

@@ -49,6 +49,13 @@ class FusedMul(Mul):
     name: ClassVar[str] = "fused_mul"
 
 
+@dataclass(frozen=True, slots=True)
+class FlushedMul(FusedMul):
+    """A fused multiply-add in which subnormal factors and sums may count as 0."""
+
+    name: ClassVar[str] = "flushed_mul"
+
+
 Wide: TypeAlias = npt.NDArray[np.float64]
 
 

@@ -13,6 +13,7 @@
            | "[" dim ":" term "]"                  the term where the condition holds, else 0
            | term ("+" | "-" | "*" | "%" | "<") term       a - b is a + b * -1, a - 2 is a + -2
            | "fused" "(" term "*" term ")"        a product that is not rounded before it is added
+           | "flushed" "(" term "*" term ")"      such a product, where subnormals may count as 0
            | op [ "{" field "=" literal , … "}" ] "(" term , … ")"
            | dtype "(" term ")"                    a cast
            | dtype "[" dim "]"                     an index as a value

@@ -490,7 +490,7 @@ class _TermWriter:
 
     def applied(self, op: Elementwise, args: tuple[Term, ...]) -> tuple[str, int]:
         if isinstance(op, FusedMul):
-            return f"fused({self.applied(Mul(), args)[0]})", ATOM
+            return f"{op.name.removesuffix('_mul')}({self.applied(Mul(), args)[0]})", ATOM
         if op in INFIX:
             sign, level = INFIX[op]
             left, right = args

@@ -11,7 +11,7 @@ from luminal_lab.core.dims import Dim, Expr, Symbol, symbols
 from luminal_lab.core.dtypes import SHORT, DType
 from luminal_lab.core.op import OPS, Elementwise, Op, TensorType, fields_of
 from luminal_lab.core.ops import Add, Cast, Constant, LessThan, MaxReduce, Mod, Mul, SumReduce
-from luminal_lab.core.ops.intrinsic import FusedMul
+from luminal_lab.core.ops.intrinsic import FlushedMul, FusedMul
 from luminal_lab.core.parse import TYPE, TypeReader
 from luminal_lab.errors import ParseError, nearest
 from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
@@ -442,7 +442,7 @@ class DefinitionReader(TypeReader):
             at = self.dim(self.until_mark("]"))
             self.take(r"\]", "']'")
             return Draw(seed, stream, at)
-        if name.text == "fused":
+        if name.text in ("fused", "flushed"):
             return self.fused(name)
         known = {key for key, cls in OPS.items() if issubclass(cls, Elementwise)}
         if name.text not in known and name.text not in SHORT:
@@ -461,9 +461,12 @@ class DefinitionReader(TypeReader):
         self.take(r"\)", "')'")
         if not isinstance(product, Apply) or product.op != Mul():
             self.fail(
-                name, f"fused({product}) is not a product", "as in sum k < 8: fused(a[k] * b[k])"
+                name,
+                f"{name.text}({product}) is not a product",
+                f"as in sum k < 8: {name.text}(a[k] * b[k])",
             )
-        return self.apply(name, FusedMul(), *product.args)
+        op = FusedMul() if name.text == "fused" else FlushedMul()
+        return self.apply(name, op, *product.args)
 
     def op(self, name: Piece, fields: list[Piece]) -> Elementwise:
         """Return the op for a name and fields."""

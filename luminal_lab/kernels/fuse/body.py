@@ -5,19 +5,21 @@
 
 A product that only one sum reads need not be rounded before it is added, since its rounded value
 is never seen. It becomes a fused multiply-add, if the licence grants `contract`. No other product
-does, as a value subtracted from it or compared with it may come from the rounded product.
+does, as a value subtracted from it or compared with it may come from the rounded product. One of
+bfloat16 numbers may take subnormal ones as 0, if the licence also grants `no_subnormal`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Meta, Node, Table
 from luminal_lab.core.op import View
-from luminal_lab.core.ops import Call, Input, Mul, Pick, SumReduce
-from luminal_lab.core.ops.intrinsic import FusedMul
+from luminal_lab.core.ops import Call, Cast, Input, Mul, Pick, SumReduce
+from luminal_lab.core.ops.intrinsic import FlushedMul, FusedMul
 from luminal_lab.kernels.fuse.names import kernel_name
 from luminal_lab.kernels.fuse.reading import FREE, GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion
@@ -25,6 +27,7 @@ from luminal_lab.passes.rule import FACTS
 
 Bodies: TypeAlias = dict[tuple[object, ...], IR]
 """The bodies so far, by their contents."""
+NO_PRODUCTS: Mapping[int, FusedMul] = {}
 
 
 class PlannedKernel(NamedTuple):
@@ -126,8 +129,8 @@ def _is_made_of(edit: Edit, id: int, others: Collection[int]) -> bool:
     return False
 
 
-def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Set[int]:
-    """Return the products that only one sum reads, if the licence allows fusing."""
+def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Mapping[int, FusedMul]:
+    """Return the products that only one sum reads, as the licence allows to compute them."""
     readers: dict[int, list[Node]] = {}
     for node in inside:
         for id in node.sources:
@@ -144,11 +147,21 @@ def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Set[int]:
         if isinstance(last.op, SumReduce):
             products.add(node.id)
     if "contract" in edit.licence:
-        return products
+        flushes = "no_subnormal" in edit.licence
+        short = {id for id in products if flushes and _is_short(edit, edit[id])}
+        return {id: FlushedMul() if id in short else FusedMul() for id in products}
     for id in products:
         reason = f"the licence does not grant contract ({FACTS['contract']})"
         edit.refuse("fused-product", id, ["contract"], because=reason)
-    return frozenset()
+    return {}
+
+
+def _is_short(edit: Edit, node: Node) -> bool:
+    """Return whether all that a node reads are bfloat16 numbers, as float32."""
+    sources = [edit[id] for id in node.sources]
+    if isinstance(node.op, Cast):
+        return sources[0].dtype is DType.bfloat16
+    return isinstance(node.op, Mul | View) and all(_is_short(edit, each) for each in sources)
 
 
 def body_of(
@@ -157,7 +170,7 @@ def body_of(
     exits: Sequence[int],
     bodies: Bodies,
     name: str,
-    fused: Set[int] = frozenset(),
+    fused: Mapping[int, FusedMul] = NO_PRODUCTS,
 ) -> IR:
     """Return a region as a separate graph; equal regions share one."""
     index_of = {source.id: index for index, source in enumerate(sources)}
@@ -169,7 +182,7 @@ def body_of(
     for node in inside:
         index = index_of[node.id] = len(index_of)
         read = tuple(index_of[id] for id in node.sources)
-        op = FusedMul() if node.id in fused else node.op
+        op = fused.get(node.id, node.op)
         key.append((op, read, node.type))
         table.set(index, Node(index, op, read, node.type))
     outputs = tuple(index_of[id] for id in exits)

@@ -22,13 +22,13 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import NamedTuple
 
-from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.definition.terms import Read, Term, free
+from luminal_lab.kernels.definition.terms import Read, Term
 from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
+from luminal_lab.kernels.nest.pairs import halves_in
 from luminal_lab.kernels.nest.sizes import about, is_along, iterations, many, names_in, stride
 from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
-from luminal_lab.kernels.steps.arrays import Copy, Pack, Pad
+from luminal_lab.kernels.steps.arrays import Copy, Pad
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import MOST_UNROLLED, Clamp, Round
 from luminal_lab.kernels.steps.levels import Level
@@ -45,6 +45,8 @@ HEIGHT, VECTORS = Choice("tile_rows", 4, 6, 8, 12, 24), Choice("tile_vectors", 1
 """The rows of a tile, and its vectors of columns."""
 BLOCK = Choice("block_tiles", 1, 2, 3, 4, 8, 16)
 """The number of tiles side by side in a task."""
+DOT = Choice("dot", 1, 2)
+"""How many products a lane adds up in one instruction."""
 BY_ROWS, IN_PLACE, SWAPPED = (Choice(n, 0, 1) for n in ("row_tasks", "rows_in_place", "swapped"))
 """Whether tasks are blocks of rows; rows stay in place; the first operand gives the columns."""
 TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
@@ -82,6 +84,8 @@ class CPUProduct(NamedTuple):
     right: Term
     in_place: bool
     """Whether rows are read in place."""
+    dot: int = 1
+    """How many products a lane adds up in one instruction."""
 
 
 def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = True) -> bool:
@@ -98,9 +102,14 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
     are_along = is_along(scheduling.nest, left, k) and is_along(scheduling.nest, right, k)
     if scheduling.choose(SWAPPED, int(are_along and about(i.size) < about(j.size))):
         left, right, i, j = right, left, j, i
+    halves, dot = halves_in(left, right, sum_in(scheduling.nest, k).term), 1
+    if halves and is_along(scheduling.nest, left, k) and k.size % max(DOT.values) == 0:
+        dot = scheduling.choose(DOT, machine.dot)
+    if dot > 1:
+        left, right = halves
     is_read = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
     in_place = bool(scheduling.choose(IN_PLACE, int(is_read)))
-    _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, in_place), ROWS)
+    _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, in_place, dot), ROWS)
     return True
 
 
@@ -146,25 +155,32 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
         [tiler.name(axis, "own", of) for of in PARTS] for axis in "ij"
     )
     (sums,) = {a.name for a in accesses((scheduling.nest.loops[folds[0]],)) if a.how == "+="}
-    phases, path = [order[0]], order[:-1]
+    phases, path, dtype = [order[0]], order[:-1], "bf16" if product.dot > 1 else ""
     scheduling.whole(Round, i_start, j_start)
     if product.in_place:
         scheduling.whole(Clamp, i)
     elif len(folds) == 1 and is_along(scheduling.nest, product.left, folds[0]):
         axes = order[-2], i, *folds
-        phases += _packed(product, product.left, axes, path, "rows")
+        phases += scheduling.packed(product.left, axes, path, "rows", dtype)
         scheduling.whole(Round, i)
         last = copied(axes, "rows")[-1]
         scheduling.run("simd", scheduling.grouped(last) or [last])
     else:
-        phases += _packed(product, product.left, (order[-2], *folds, i), path, "rows")
+        phases += scheduling.packed(product.left, (order[-2], *folds, i), path, "rows")
         scheduling.whole(Round, i)
-    phases += _packed(product, product.right, (axes := (order[-1], *folds, j)), path, "columns")
-    fold, column = copied(axes, "columns")[-2:]
-    if len(folds) == 1 and is_along(scheduling.nest, product.right, folds[0]):
+    are_rows = len(folds) == 1 and is_along(scheduling.nest, product.right, folds[0])
+    pair = list[str]()
+    if product.dot > 1:  # what a lane multiplies lies side by side
+        fold, *pair = scheduling.do(Split((folds[0],), (product.dot,), ("step", "pair"))).loops
+        scheduling.reorder([*(folds := [fold]), i, j, *pair])
+    axes = order[-1], *folds, j, *pair
+    phases += scheduling.packed(product.right, axes, path, "columns", dtype)
+    fold, column, *pair = copied(axes, "columns")[len(folds) :]
+    if are_rows:
         # What lies in rows is read in short rows: columns of it are far apart.
-        _, short = scheduling.do(Split((fold,), (SHORT,), ("block", "each"))).loops
+        _, short = scheduling.do(Split((fold,), (SHORT // product.dot,), ("block", "each"))).loops
         scheduling.reorder([column, column := short])
+    scheduling.run("unroll", pair)
     scheduling.whole(Round, j)
     tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
     in_registers(scheduling, (i_start, i, tile_i), (j_start, j, tile_j), lanes)
@@ -175,21 +191,6 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
         scheduling.reorder([j_end, i_end])  # neighbours in the result's memory lie along the rows
     scheduling.run("simd", [*vectors, column])
     scheduling.run("parallel", phases)
-
-
-def _packed(
-    product: CPUProduct, term: Term, axes: tuple[str, ...], path: list[str], into: str
-) -> list[str]:
-    """Copy an operand as far out as its axes allow; return the loop of the phase that does."""
-    scheduling, array = product.scheduling, array_of(term)
-    nest, pack = scheduling.nest, Pack(array, path[-1], axes, into)
-    terms = [*pack.read(sum_in(nest, product.folds[0]).term, {*axes, *path, *nest.dims}, set())]
-    if len(terms) != 1:
-        raise ScheduleError(f"{array} is read in several ways")
-    needed = set(free(terms[0])) - set(axes)
-    last = max([depth for depth, name in enumerate(path) if name in needed], default=-1)
-    loops = scheduling.do(Pack(array, path[last + 1], axes, into)).loops
-    return [loops[0]] if last < 0 else []
 
 
 def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:

@@ -57,6 +57,25 @@ static inline lab_$VECTOR lab_$VECTOR_fma(lab_$VECTOR x, lab_$VECTOR y, lab_$VEC
 typedef $TYPE lab_$VECTOR __attribute__((vector_size($SIZE)));
 typedef $TYPE lab_$VECTOR_at __attribute__((vector_size($SIZE), aligned($ITEM), may_alias));
 
+/* Adds two products of bfloat16 numbers to each lane: of the pair at x, and of the lane's own pair
+   at y. The instruction counts subnormal numbers as 0; compilers differ in how they name it. */
+static inline lab_$VECTOR lab_$VECTOR_pairs(
+    const lab_bf16 *x, const lab_bf16 *y, lab_$VECTOR z) {
+    typedef lab_u32 lab_both __attribute__((vector_size(4 * $PAIRS)));
+    lab_u32 pair;
+    lab_both pairs;
+    __builtin_memcpy(&pair, x, sizeof pair);
+    __builtin_memcpy(&pairs, y, sizeof pairs);
+    const lab_both same = pair - (lab_both){0};
+#if defined(__AVX512BF16__) && (defined(__AVX512VL__) || $PAIRS == 16)
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(z) : "v"(same), "v"(pairs));
+    return z;
+#else
+    z = lab_$VECTOR_fma((lab_$VECTOR)(same >> 16 << 16), (lab_$VECTOR)(pairs >> 16 << 16), z);
+    return lab_$VECTOR_fma((lab_$VECTOR)(same << 16), (lab_$VECTOR)(pairs << 16), z);
+#endif
+}
+
 #pragma omp declare reduction(lab_max_$MOST: $TYPE: omp_out = lab_max_$MOST(omp_out, omp_in)) \
     initializer(omp_priv = $LEAST)
 

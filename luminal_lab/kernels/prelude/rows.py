@@ -166,7 +166,8 @@ def _vector(dtype: DType, width: int) -> Row:
         f"\n#elif defined({known})\n    return (lab_{name})__builtin_{call};"
         for known, call in FMA.get(name, {}).items()
     )
-    return words | {"FUSED": "".join(cases)}
+    pairs = {"PAIRS": str(width)} if dtype is DType.float32 else {}
+    return words | {"FUSED": "".join(cases)} | pairs
 
 
 def _group(name: str, unit: str, columns: int, *, rows: bool) -> Row:

@@ -69,14 +69,15 @@ class Pack(Step):
                                      for j: for k: … p[j, k] …
 
     Any work on an element before it is multiplied or stored happens during the copy. Beyond the end
-    of a loop the copy is 0.
+    of a loop the copy is 0. What is cast from a dtype afterwards can be copied in that dtype.
     """
 
-    form: ClassVar[str] = "pack {array} before {loop} over {axes} as {into}"
+    form: ClassVar[str] = "pack {array} before {loop} over {axes} as {into}[ in {dtype}]"
     array: str
     loop: str
     axes: tuple[str, ...]
     into: str
+    dtype: str = ""
 
     @override
     def apply(self, nest: Nest) -> Nest:
@@ -135,7 +136,8 @@ class Pack(Step):
 
     def fits(self, term: Term, known: set[str], changing: set[str]) -> bool:
         """Return whether a term that reads the array can be copied: it depends on nothing else."""
-        return free(term).keys() <= known and read_by(term).isdisjoint(changing)
+        is_asked = self.dtype in ("", term.dtype.short)
+        return is_asked and free(term).keys() <= known and read_by(term).isdisjoint(changing)
 
     def reaches(self, nest: Nest, term: Term) -> bool:
         """Return whether everything that a term reads exists, beyond the ends of loops too."""

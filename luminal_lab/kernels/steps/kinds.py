@@ -39,6 +39,7 @@ from luminal_lab.kernels.nest.nest import (
     walk,
     with_terms,
 )
+from luminal_lab.kernels.nest.pairs import pairs_of
 from luminal_lab.kernels.nest.sizes import perfect, slope
 from luminal_lab.kernels.steps.step import (
     ForEachLoop,
@@ -186,6 +187,8 @@ class Vector(ForEachLoop):
     """Run an innermost loop as one instruction, its iterations as lanes.
 
     for j < 8: …   →   vector j < 8: …
+
+    A sum of two products of bfloat16 numbers may be in it, if subnormal ones may count as 0.
     """
 
     form: ClassVar[str] = "vector {loops}"
@@ -203,13 +206,15 @@ class Vector(ForEachLoop):
         if any(outer.kind == "thread" for outer in around(nest, loop.name)):
             return self.in_thread(loop)
         for statement in loop.body:
+            pairs = pairs_of(nest, loop.axis, statement)
+            statement = statement if pairs is None else pairs.update
             if not isinstance(statement, Set):
                 raise self.refuse("lanes can only be assigned and added to", TO_SIMD)
             if _lanes(nest, statement.name, statement.index, loop.axis) != 1:
                 raise self.refuse(
                     f"neighbours along it are not neighbours in {statement.name}", TO_SIMD
                 )
-            for part in walk_terms(statement.term):
+            for part in walk_terms(statement.term) if pairs is None else ():
                 self.check(nest, part, loop)
         return _innermost(self, nest, loop, "vector")
 
@@ -244,7 +249,8 @@ class Simd(ForEachLoop):
 
     for j < n: …   →   simd j < n: …
 
-    A scalar that the loop adds to is summed in lanes, which are joined at the end.
+    A scalar that the loop adds to is summed in lanes, which are joined at the end. Loops that are
+    unrolled may be in it.
     """
 
     form: ClassVar[str] = "simd {loops}"
@@ -292,7 +298,16 @@ def is_scalar(nest: Nest, access: Access) -> bool:
 
 
 def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Loop:
-    inner = next((statement for statement in walk(loop.body) if isinstance(statement, Loop)), None)
+    inner = next(
+        (
+            each
+            for each in walk(loop.body)
+            if isinstance(each, Loop)
+            and not (kind == "simd" and each.kind == "unroll")
+            and pairs_of(nest, loop.axis, each) is None
+        ),
+        None,
+    )
     if inner is not None:
         raise step.refuse(
             f"it is not innermost: {inner.name} is in it",

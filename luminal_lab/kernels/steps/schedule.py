@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
 from pkgutil import iter_modules
@@ -30,7 +30,14 @@ from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.definition.cost import COSTLY
-from luminal_lab.kernels.definition.terms import Apply, Count, Read, free, walk as walk_terms
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Count,
+    Read,
+    Term,
+    free,
+    walk as walk_terms,
+)
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, axes_in, reads_of, walk
 from luminal_lab.kernels.nest.sizes import (
     RUN,
@@ -446,6 +453,25 @@ class Scheduling:
             outer = [loop for loop in rest if loop in groups]
             self.reorder([*outer, *each, *(loop for loop in rest if loop not in outer), last])
         return bool(each)
+
+    def packed(
+        self, term: Term, axes: Sequence[str], path: Sequence[str], into: str, dtype: str = ""
+    ) -> list[Handle]:
+        """Copy a factor of a sum as far out of some loops as its axes allow.
+
+        Return the outermost loop of the copy if it is outside all of them.
+        """
+        array, _ = next(iter(reads_of(term)))
+        pack = Pack(array, path[-1], tuple(axes), into, dtype)
+        known = {*axes, *path, *self.nest.dims}
+        sums = [each for each in walk((self.nest.loops[path[-1]],)) if isinstance(each, Set)]
+        terms = {part for each in sums for part in pack.read(each.term, known, set())}
+        if len(terms) != 1:
+            raise ScheduleError(f"{array} is read in several ways")
+        needed = {*free(terms.pop())} - {*axes}
+        last = max([depth for depth, name in enumerate(path) if name in needed], default=-1)
+        loops = self.do(replace(pack, loop=path[last + 1])).loops
+        return [loops[0]] if last < 0 else []
 
     def whole(self, step: type[Round | Clamp], *names: str) -> None:
         """Run loops to the end of their blocks, unless they are known to end there."""

@@ -343,7 +343,7 @@ LOOP, NUMBER = r"[A-Za-z_]\w*+(?:\.\w++)*+", r"\d++"
 MOST_NAMED = 1000
 """The most names or numbers in a list of a step."""
 OPTIONAL = re.compile(r"\[([^{]*\{(\w+)\}[^]]*)\]")
-MAKES = "into", "words", "where", "space"
+MAKES = "into", "words", "where", "space", "dtype"
 """Fields that do not name existing loops or arrays."""
 MOST = 1_000_000_000_000
 """The largest number in a step; a loop with more iterations never ends."""

@@ -60,6 +60,7 @@ from luminal_lab.kernels.nest.nest import (
     private,
     walk,
 )
+from luminal_lab.kernels.nest.pairs import Pairs, pairs_of
 from luminal_lab.kernels.nest.sizes import about, slope, work_of
 from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES, COMPUTED
@@ -596,6 +597,8 @@ class VectorWriter:
             match statement:
                 case Set():
                     self.set(statement)
+                case Loop() if pairs := pairs_of(self.arrays.nest, self.axis, statement):
+                    self.pairs(pairs, statement)
                 case Fetch(index=index):
                     first = tuple(substitute(dim, {self.axis.name: 0}) for dim in index)
                     fetch(replace(statement, index=first))
@@ -632,6 +635,21 @@ class VectorWriter:
             # Subtract zeros, as -0.0 plus zero would lose its sign.
             text = zeros if update.term == Number(0, dtype) else f"{value.at(SUM)} - {zeros}"
         self.code.assign(target, text, update.how, (*value.ops, *ops))
+
+    def pairs(self, pairs: Pairs, loop: Loop) -> None:
+        """Write a sum of two products in each lane, of neighbouring bfloat16 numbers."""
+        target = self.lanes_at(pairs.update.name, pairs.update.index, write=True)
+        if target is None:
+            raise self.refuse(f"neighbours do not lie side by side in {pairs.update.name}")
+        first = {loop.name: 0, self.axis.name: 0}
+        starts = [substitute(self.arrays.nest.flat(r.buffer, r.index), first) for r in pairs[1:]]
+        given = [
+            f"{c_name(read.buffer)} + {self.code.index(start, PRODUCT)}"
+            for read, start in zip(pairs[1:], starts, strict=True)
+        ]
+        kind = self.arrays.vector(self.types[pairs.update.name].dtype, self.width)
+        text = self.code.call(f"{kind}_pairs", *given, target)
+        self.code.assign(target, text, ops=(Cast.name, Mul.name, *FOLDED["+="]))
 
     def varies(self, term: Term) -> bool:
         """Return whether a term is a vector, and not one value for all lanes."""
