@@ -80,6 +80,7 @@ class CompiledStore(Store):
         licence: Iterable[str] | None = None,
         specialise: Mapping[str, int] | None = None,
         until: Tensor | Until | None = None,
+        wait: bool = True,
     ) -> Compilation:
         """Run passes on the graph as written; later runs use the result.
 
@@ -91,6 +92,11 @@ class CompiledStore(Store):
         `until` is a breakpoint: a tensor, node, line or rule, as in "%y", "cell 1, line 4" or "rule
         add-zero". The passes run up to the first firing that touches it, and the graph stays as it
         was then.
+
+        With `wait=False` kernels for a CPU are compiled in the background, those in the cache
+        excepted. Until its library is there, NumPy's interpreter computes a kernel, slowly;
+        `print(cx.launches)` and `cx.time()` say which. An error of the C compiler is raised by the
+        next run.
 
         >>> x = cx.tensor((2,), name="x")
         >>> y = (x * 1 + 0).retrieve()
@@ -118,6 +124,7 @@ class CompiledStore(Store):
                 given=self.given(),
                 specialise=specialise,
                 until=what,
+                wait=wait,
             )
         with held():
             if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
@@ -138,6 +145,7 @@ class CompiledStore(Store):
                 licence=licence,
                 specialise=specialise,
                 until=until,
+                wait=wait,
             )
         return compilation
 

@@ -9,9 +9,12 @@ from time import perf_counter
 
 # Tensors are of any type.
 # pyright: reportUnknownMemberType=false
+import numpy as np
+
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.bench.workload import Sizes
+from luminal_lab.core.op import ints
 from luminal_lab.devices.build.toolchain import build, find_compiler
 from luminal_lab.errors import DeviceError
 from luminal_lab.nn import models
@@ -91,9 +94,18 @@ def convolutions(sizes: Sizes) -> ll.Graph:
     return cx
 
 
-def compiled(cx: ll.Graph, threads: int) -> ll.Graph:
+def compiled(cx: ll.Graph, threads: int, *, wait: bool = True) -> ll.Graph:
     """Return a graph, compiled for the CPU."""
-    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=threads))
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=threads), wait=wait)
+    return cx
+
+
+def first_values(cx: ll.Graph, threads: int) -> ll.Graph:
+    """Return a graph with its first values, computed before its kernels are compiled."""
+    compiled(cx, threads, wait=False)
+    for node in cx.ir.inputs:
+        cx[node.name].set(np.ones(ints(node.shape), node.dtype.numpy))
+    cx.execute()
     return cx
 
 

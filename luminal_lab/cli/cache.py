@@ -15,8 +15,9 @@ from luminal_lab.errors import ArgumentError
 from luminal_lab.tables import aligned
 
 ABOUT_COMMAND = """\
-What is kept on disk to save time: compiled libraries, winners of searches, rates of this machine.
-All of it is made again when it is needed. For signed kernels, see luminal-lab trust --list."""
+What is kept on disk to save time: compiled libraries, kernels as their plans made them, winners of
+searches, rates of this machine. All of it is made again when it is needed. For signed kernels, see
+luminal-lab trust --list."""
 EXAMPLES = """\
 luminal-lab cache list                        how much of each kind, and where
 luminal-lab cache list winners                each of a kind

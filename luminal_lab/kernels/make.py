@@ -44,6 +44,12 @@ def make_kernel(
     return with_compared(_planned(definition, name, plan, schedule, choices, make)[0], compared)
 
 
+def remaker(kernel: Kernel, machine: Machine) -> Callable[..., Kernel]:
+    """Return what makes a kernel of `make_kernel` with other schedules, as `kernel.make` does."""
+    assert kernel.definition is not None, "it is made of one"
+    return _told(partial(make_kernel, kernel.definition, kernel.name, machine))
+
+
 def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
     """Return a kernel some of whose results other kernels compare."""
     definition, nest = kernel.definition, kernel.nest
@@ -100,7 +106,11 @@ def _planned(
         nest = applied(schedule, lower(definition), name).end
     kernel = Kernel(name, definition, "", (), nest=nest, schedule=schedule, choices=taken)
     kernel = replace(kernel, refused=tuple(dict.fromkeys(refused)))
-    return replace(kernel, make=told(make, "make", on="kernel.", whole=True)), why
+    return replace(kernel, make=_told(make)), why
+
+
+def _told(make: Callable[..., Kernel]) -> Callable[..., Kernel]:
+    return told(make, "make", on="kernel.", whole=True)
 
 
 def check_threads(name: str, source: Rendered, gpu: GPU) -> None:

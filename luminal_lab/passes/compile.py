@@ -24,6 +24,7 @@ from luminal_lab.errors import (
     PassError,
     ScheduleError,
     TrustError,
+    flag,
     nearest,
     whole_number,
 )
@@ -62,6 +63,7 @@ def compile_ir(
     given: Given | None = None,
     specialise: Mapping[str, int] | None = None,
     until: Until | None = None,
+    wait: bool = True,
 ) -> Compilation:
     """Run passes on a graph, and return a snapshot for each.
 
@@ -72,6 +74,9 @@ def compile_ir(
     `until` is a breakpoint: a node, a line or a rule, as in "%y", "cell 1, line 4" or "rule
     add-zero". The passes run up to the first firing that touches it, and the graph stays as it was
     then; if there is none, a warning says so.
+
+    With `wait=False` kernels for a CPU are compiled in the background; until then, NumPy's
+    interpreter computes them.
 
     >>> from luminal_lab.core.parse import parse
     >>> from luminal_lab.passes.pattern import variables
@@ -90,6 +95,7 @@ def compile_ir(
         )
     facts = frozenset(Pipeline(licence=licence).licence or ())
     pipeline = Pipeline(passes).staged()
+    pipeline = pipeline if flag("compile: wait", wait) else pipeline.unawaited()
     sizes = _sizes(ir, {} if specialise is None else specialise)
     devices = pipeline.devices()
     if len(devices) > 1:

@@ -173,6 +173,17 @@ class Pipeline:
         object.__setattr__(empty, "passes", ())
         return empty
 
+    def unawaited(self) -> Self:
+        """Return the same passes, with devices that compile in the background if they can.
+
+        >>> print(ll.Pipeline([ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90")]).unawaited())
+        generic, cuda{arch = sm_90}
+        """
+        same = copy(self)
+        inner = (p.unawaited() if isinstance(p, Pipeline) else p for p in self.passes)
+        object.__setattr__(same, "passes", tuple(inner))
+        return same
+
     def staged(self) -> Pipeline:
         """Return the same passes, with the early ones moved before the first device.
 

@@ -60,6 +60,7 @@ def measured(
     seconds: dict[int, list[float]] = {}
     whole: list[float] = []
     runs: list[tuple[float, float, list[NodeStep]]] = []
+    awaited = sorted(program.awaited) if isinstance(program, CPUProgram) else []
     load = Load()
     with held() as hold, progress(f"time {ir.name}", warm_up + rounds, "run") as bar, load:
         for turn in range(warm_up + rounds):
@@ -113,6 +114,7 @@ def measured(
     timeline = run_of(*middle, numbers)
     notes = [] if program is not None else [INTERPRETED]
     notes += [CARRIED] if ir.carries else []
+    notes += [AWAITED.format(", ".join(awaited))] if awaited else []
     date = datetime.now(UTC).isoformat(timespec="seconds")
     ran = device, threads, clock, warm_up, date, tuple(whole)
     note = "\n".join(notes)
@@ -126,6 +128,7 @@ def is_above(row: Timing) -> bool:
 
 
 INTERPRETED = "the interpreter: NumPy computes node by node, and nothing is fused"
+AWAITED = "not compiled yet when this began, and computed by NumPy's interpreter until then: {}"
 CARRIED = "whole runs copy what is carried, so that the session's values stay as they are"
 
 

@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from errno import ENOMEM
 from pathlib import Path
+from threading import Event
 from time import monotonic, sleep
 from typing import Any, TypeAlias
 
@@ -31,9 +32,9 @@ from luminal_lab.devices.build.cache import (
     temporary_folder,
 )
 from luminal_lab.devices.build.located import device_error
-from luminal_lab.errors import DeviceError
+from luminal_lab.errors import DeviceError, Interrupted
 from luminal_lab.interrupts import held, look
-from luminal_lab.progress import progress
+from luminal_lab.progress import Progress, progress
 from luminal_lab.trust import admit
 
 USUAL = "cc", "gcc", "clang"
@@ -380,10 +381,12 @@ def build_all(
     at_once: int = 1,
     timeout: float | None = None,
     behind: Behind | None = None,
+    stop: Event | None = None,
 ) -> list[bytes]:
     """Return the bytes of shared libraries of some C sources, compiled several at once.
 
-    If some are refused, the error is about the first of them, whichever was refused earlier.
+    If some are refused, the error is about the first of them, whichever was refused earlier. With
+    `stop`, an event that ends it early, it is done in the background and shows no bar.
     """
     for source in sources:
         admit(source)
@@ -403,7 +406,8 @@ def build_all(
             for folder, source in zip(folders, sources, strict=True):
                 (folder / PROGRAM).write_bytes(encoded(source))
             call = compiler.call(PROGRAM, LIBRARY)
-            ended = run_programs([(call, folder) for folder in folders], patience, hangs, at_once)
+            calls = [(call, folder) for folder in folders]
+            ended = run_programs(calls, patience, hangs, at_once, stop)
             libraries: list[bytes] = []
             for folder, source, end in zip(folders, sources, ended, strict=False):
                 if isinstance(end, subprocess.TimeoutExpired):
@@ -570,13 +574,16 @@ def run_programs(
     timeout: float,
     hangs: Callable[[], bool] | None = None,
     at_once: int = 1,
+    stop: Event | None = None,
 ) -> list[tuple[int, str] | subprocess.TimeoutExpired]:
     """Run programs in their folders, and return how each of them ended, as `run_program` does.
 
-    Once one has failed, those after it are ended, and the list ends with it.
+    Once one has failed, those after it are ended, and the list ends with it. If `stop` is set, all
+    are ended.
     """
     runs: list[_Running] = []
-    with held(), ExitStack() as stack, progress("the compiler") as bar:
+    shown = progress("the compiler") if stop is None else Progress()
+    with held(), ExitStack() as stack, shown as bar:
         while True:
             active = [run for run in runs if run.end is None]
             failed = next((n for n, run in enumerate(runs) if run.is_failure), None)
@@ -600,6 +607,8 @@ def run_programs(
                     run.end = subprocess.TimeoutExpired(run.process.args, waited)
                     run.close()
             look()
+            if stop is not None and stop.is_set():
+                raise Interrupted("compile: the compilers were ended")
             bar.now("the compiler")
 
 

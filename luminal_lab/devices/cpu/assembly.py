@@ -17,10 +17,13 @@ from luminal_lab.devices.build.toolchain import (
     find_compiler,
     run_program,
 )
+from luminal_lab.devices.cpu.planned import planner
 from luminal_lab.devices.runtime.worklist import KernelMaker, c_maker
 from luminal_lab.errors import DeviceError
+from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.render.c.program import PROGRAM, Use, program_source
+from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.machines.assembly import Assembly, assembly_of, disassembly_of
 from luminal_lab.machines.here import this_machine
 from luminal_lab.trust import admit
@@ -34,7 +37,12 @@ DISASSEMBLERS = ("objdump", "llvm-objdump")
 
 def cpu_maker(compiler: Compiler | None) -> KernelMaker:
     """Return the maker of kernels in C, each with a function that makes its assembly."""
-    bare = c_maker(this_machine())
+    bare, usual = c_maker(this_machine()), planner(this_machine())
+
+    def kernel(definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
+        return (
+            usual(definition, name) if schedule is None else bare.kernel(definition, name, schedule)
+        )
 
     def ready(make: Callable[P, Kernel]) -> Callable[P, Kernel]:
         def made(*given: P.args, **named: P.kwargs) -> Kernel:
@@ -44,7 +52,7 @@ def cpu_maker(compiler: Compiler | None) -> KernelMaker:
 
     return replace(
         bare,
-        kernel=ready(bare.kernel),
+        kernel=ready(kernel),
         moving=ready(bare.moving),
         user=ready(bare.user),
         compared=ready(bare.compared),

@@ -102,7 +102,7 @@ class CPUCall:
                 values[slot] = given[at]
             bound.run.step, bound.run.times = step & 0xFFFFFFFF, None
             for span in bound.spans:
-                fault = launch(program, plan, bound, span)
+                fault = launch(program.library, plan, bound, span)
                 if fault is not None:
                     raise self._looked_at(given, step).out_of_range(fault.node, has_written=False)
         for to, of, size in self._copies:

@@ -53,6 +53,8 @@ class CPUCompiler(DeviceCompiler):
     """The C compiler to use, by its name or path; None: the first one available."""
     threads: int | None = None
     """How many threads compute at most; None: one for each core that the process may use."""
+    wait: bool = True
+    """Whether a compile waits for the C compiler."""
 
     def __init__(
         self,
@@ -92,4 +94,10 @@ class CPUCompiler(DeviceCompiler):
             hint = str(error.hint).partition(";")[0]
             warn("\n".join([*lines, f"hint: {hint}"]))
             return CPUSource(ir, **options)
-        return CPUProgram(ir, compiler, threads=self.threads, **options)
+        return CPUProgram(ir, compiler, threads=self.threads, wait=self.wait, **options)
+
+    @override
+    def unawaited(self) -> CPUCompiler:
+        device = super().unawaited()
+        object.__setattr__(device, "wait", False)
+        return device

@@ -6,7 +6,7 @@ import ctypes
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -18,15 +18,16 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler, load
 from luminal_lab.devices.cpu.assembly import cpu_maker
-from luminal_lab.devices.cpu.libraries import KernelLibrary, Libraries, libraries_of
+from luminal_lab.devices.cpu.libraries import KernelLibrary, Libraries, ProgramLibraries
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
 from luminal_lab.devices.runtime.run import RunData
-from luminal_lab.devices.runtime.worklist import Worklist
+from luminal_lab.devices.runtime.worklist import NodeWork, Worklist
 from luminal_lab.errors import DeviceError
+from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.render.c.program import (
     POOL,
     PROGRAM,
@@ -98,7 +99,7 @@ class ProgramLibrary:
         for use in uses:
             dims = at + 4 * len(use.values)
             counts = len(use.kernel.phases), len(use.values)
-            given = phases[use.kernel.name], *counts, at, len(use.dims), dims
+            given = phases.get(use.kernel.name), *counts, at, len(use.dims), dims
             launches.append(LaunchRecord(*given))
             at = dims + 4 * len(use.dims)
         self._launches = (LaunchRecord * max(1, len(launches)))(*launches)
@@ -145,6 +146,7 @@ class CPUProgram(CPUSource):
         compiler: Compiler | None = None,
         *,
         threads: int | None = None,
+        wait: bool = True,
         **options: Unpack[ProgramOptions],
     ) -> None:
         super().__init__(ir, compiler, **options)
@@ -157,10 +159,40 @@ class CPUProgram(CPUSource):
 
             check_source(op, chosen)  # errors in a user's lines are reported for those lines
         self.compiler = chosen
-        kernels = [*self.list.kernels.values()]
-        self.libraries = libraries_of(kernels, chosen, self.behind)
-        """What has its kernels and its threads."""
-        self.library = ProgramLibrary(self.libraries, self.list, self.threads)
+        lines = weakref.WeakMethod(self.behind)  # what nobody runs any more is not compiled
+        self._found = ProgramLibraries(
+            [*self.list.kernels.values()],
+            chosen,
+            lambda function: "" if (own := lines()) is None else own(function),
+            wait=wait,
+        )
+        self._interim: tuple[Libraries | None, ProgramLibrary | None] = None, None
+        """The libraries that were there in the last run, and what launched those."""
+        if wait:
+            self.library  # noqa: B018  # so that compile reports what cannot be loaded
+
+    @cached_property
+    def libraries(self) -> Libraries:
+        """What has its kernels and its threads; waits for those that are being compiled."""
+        return self._found.whole()
+
+    @cached_property
+    def library(self) -> ProgramLibrary:
+        """What launches all of its kernels."""
+        return ProgramLibrary(self.libraries, self.list, self.threads)
+
+    @property
+    def awaited(self) -> frozenset[str]:
+        """The kernels that NumPy's interpreter computes until they are compiled, by name."""
+        return frozenset() if "library" in vars(self) else self._found.awaited
+
+    @override
+    def launch_of(self, work: NodeWork, number: int) -> Launch:
+        launch = super().launch_of(work, number)
+        return replace(launch, chosen=partial(self._instead, launch.kernel.name))
+
+    def _instead(self, name: str) -> str:
+        return "NumPy's interpreter, until it is compiled" if name in self.awaited else ""
 
     @cached_property
     def path(self) -> Path:
@@ -184,7 +216,21 @@ class CPUProgram(CPUSource):
 
     @override
     def started(self, plan: CPUPlan, given: RunData) -> CPURun:
+        if "library" not in vars(self):  # it was told not to wait
+            there, awaited = self._found.so_far(), self._found.awaited
+            if awaited or there is None:
+                return self._begun(plan, given, there, awaited)
         return CPURun(self, plan, given)
+
+    def _begun(
+        self, plan: CPUPlan, given: RunData, there: Libraries | None, awaited: frozenset[str]
+    ) -> CPURun:
+        from luminal_lab.devices.cpu.interim import InterimRun  # noqa: PLC0415  # loaded when used
+
+        if there != self._interim[0]:
+            library = None if there is None else ProgramLibrary(there, self.list, self.threads)
+            self._interim = there, library
+        return InterimRun(self, plan, given, self._interim[1], awaited)
 
     @cached_property
     def builds(self) -> Builds | None:

@@ -23,7 +23,7 @@ from luminal_lab.interrupts import look, write_over
 from luminal_lab.machines.here import available_memory
 
 if TYPE_CHECKING:
-    from luminal_lab.devices.cpu.program import CPUProgram
+    from luminal_lab.devices.cpu.program import CPUProgram, ProgramLibrary
 
 Times: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 BYTE = np.dtype(np.uint8)
@@ -38,14 +38,16 @@ class Fault(NamedTuple):
     """Whether inputs have been overwritten by then."""
 
 
-def launch(program: CPUProgram, plan: CPUPlan, bound: CPUBound, span: LaunchSpan) -> Fault | None:
+def launch(
+    library: ProgramLibrary, plan: CPUPlan, bound: CPUBound, span: LaunchSpan
+) -> Fault | None:
     """Launch some works; return the first that was given an index out of range."""
     # C notices Ctrl-C meanwhile, and stops at a point where nothing has been overwritten.
     look()
     run, first, last = bound.run, span.first, span.last
     run.fault = 0
     run.watching = threading.get_ident() == MAIN
-    at = first + program.library.execute(bound.address, first, last)
+    at = first + library.execute(bound.address, first, last)
     if at > plan.no_return:
         write_over()
     if run.fault:
@@ -71,6 +73,11 @@ class CPURun(DeviceRun[CPUBound]):
     """The arrays that it writes over and returns again, if they are those of the last run."""
     nanoseconds: Times | None = None
     """When each launch began and ended."""
+
+    @property
+    def library(self) -> ProgramLibrary:
+        """What it is launched by."""
+        return self.program.library
 
     # -- before ------------------------------------------------------------------------------------
 
@@ -150,7 +157,7 @@ class CPURun(DeviceRun[CPUBound]):
         if self.times is not None and self.nanoseconds is None:
             self.nanoseconds = np.zeros(2 * len(self.times), np.int64)
             self.bound.run.times = self.nanoseconds.ctypes.data
-        fault = launch(self.program, self.plan, self.bound, span)
+        fault = launch(self.library, self.plan, self.bound, span)
         if fault is not None:
             raise self.out_of_range(fault.node, has_written=fault.has_written)
 

@@ -1,6 +1,7 @@
-"""What is kept on this machine's disk to save time: compiled libraries, search winners, rates.
+"""What is kept on this machine's disk to save time: libraries, planned kernels, and so on.
 
     ~/.cache/luminal_lab/libraries/lib-<key>/           a compiled library
+    ~/.cache/luminal_lab/kernels/<key>/                 a kernel as its plan made it
     ~/.cache/luminal_lab/libraries/rates-<key>.json     the machine's rates, once measured
     ~/.cache/luminal_lab/winners/<key>/                 what a search found
 
@@ -30,14 +31,17 @@ from luminal_lab.machines.rates import PeakRates
 from luminal_lab.reading import read_plain
 from luminal_lab.tensor.arguments import told_object
 
-CachedKind: TypeAlias = Literal["libraries", "winners", "rates"]
+CachedKind: TypeAlias = Literal["libraries", "kernels", "winners", "rates"]
 KINDS: tuple[CachedKind, ...] = get_args(CachedKind)
 ABOUT = {
     "libraries": "compiled kernels, with their sources",
+    "kernels": "loops and C that plans made for kernels",
     "winners": "the fastest programs that searches found",
     "rates": "what this machine can do at most, measured",
 }
 """A description of each kind."""
+IN_FOLDERS: dict[str, CachedKind] = {"kernels": "kernels", "winners": "winners"}
+"""The kinds in folders of their own, by the names of these."""
 RATES = re.compile(r"rates-[0-9a-f]{32}\.json")
 UNITS = (("week", 7 * 86400), ("day", 86400), ("hour", 3600), ("minute", 60))
 
@@ -146,16 +150,16 @@ def named(kind: CachedKind, many: int) -> str:
     >>> named("libraries", 1), named("winners", 3), named("rates", 1)
     ('1 library', '3 winners', '1 file of rates')
     """
-    singular = {"libraries": "library", "winners": "winner", "rates": "file of rates"}[kind]
-    plural = {"libraries": "libraries", "winners": "winners", "rates": "files of rates"}[kind]
-    return f"{many:,} {singular if many == 1 else plural}"
+    one = {"libraries": "library", "kernels": "planned kernel", "rates": "file of rates"}
+    plural = {"kernels": "planned kernels", "rates": "files of rates"}
+    return f"{many:,} {one.get(kind, 'winner') if many == 1 else plural.get(kind, kind)}"
 
 
 def cached(kind: CachedKind | None = None, *, older: float = 0.0) -> CachedEntries:
     """Return what is kept on disk: all kinds or one, and optionally only what is long unused.
 
-    Kinds are "libraries", "winners" and "rates"; `older` is in seconds. `.clear()` removes what is
-    returned. Everything is made again when it is needed.
+    Kinds are "libraries", "kernels", "winners" and "rates"; `older` is in seconds. `.clear()`
+    removes what is returned. Everything is made again when it is needed.
 
     >>> import luminal_lab as ll
     >>> sorted({entry.kind for entry in ll.devices.cached("rates")}) in ([], ["rates"])
@@ -185,17 +189,16 @@ def folders() -> tuple[Path, ...]:
     """Return the folders that may hold something."""
     libraries = cache.Cache().folders
     own = cache.user_folder() or cache.spare_folder() / "libraries"
-    return tuple(dict.fromkeys((*libraries, own, own.with_name("winners"))))
+    return tuple(dict.fromkeys((*libraries, own, *map(own.with_name, IN_FOLDERS))))
 
 
 def _entries(folder: Path) -> Iterator[CachedEntry]:
-    is_winners = folder.name == "winners"
+    kind: CachedKind = IN_FOLDERS.get(folder.name, "libraries")
     for path in cache.entry_paths(folder):
         used, size = cache.use_of(path)
         if os.path.lexists(path):
-            kind = "winners" if is_winners else "libraries"
             yield CachedEntry(kind, path, size, datetime.fromtimestamp(used, UTC))
-    for path in () if is_winners else _rates(folder):
+    for path in _rates(folder) if kind == "libraries" else ():
         with suppress(OSError):
             status = path.lstat()
             used = datetime.fromtimestamp(status.st_mtime, UTC)

@@ -1,0 +1,113 @@
+"""Kernels as their plans made them, kept on disk: reading one takes a tenth of planning it.
+
+    ~/.cache/luminal_lab/kernels/<key>/     readable and writable by its owner alone
+        definition.txt                      what the kernel computes, to be read
+        kernel.pickle                       its nest, its schedule and its C
+        entry.json                          the digest of both; when the entry was last used
+
+A plan looks at a definition and a machine, and any file of the rooms below may say what it makes of
+them: the key has all of these. If a file has changed since this process read it, nothing is read or
+kept. Kernels of users' ops are not kept either, since their classes are in no such file.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+from luminal_lab.core.op import Op, TensorType, fields_of
+from luminal_lab.devices.build import cache
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.terms import Apply, walk
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.make import make_kernel, remaker
+from luminal_lab.machines.machine import Machine
+
+ROOMS: Final = ("algebra", "core", "kernels", "machines", "passes", "tensor")
+"""What decides how a kernel is made."""
+TEXT, PICKLE = "definition.txt", "kernel.pickle"
+PACKAGE: Final = Path(__file__).parents[2]
+
+
+def _stamp() -> str:
+    """Return the state of the files that make kernels."""
+    found = [str(sys.version_info)]
+    for room in ROOMS:
+        for folder, _, names in os.walk(PACKAGE / room):
+            if not folder.endswith("__pycache__"):
+                found += _states(folder, names)
+    return cache.key_of(*sorted(found))
+
+
+def _states(folder: str, names: list[str]) -> Iterator[str]:
+    for name in names:
+        status = Path(folder, name).stat()
+        yield f"{folder}/{name} {status.st_size} {status.st_mtime_ns}"
+
+
+STAMP: Final = _stamp()
+
+
+class _Pickler(pickle.Pickler):
+    """A pickler that leaves out hashes, which another process computes differently."""
+
+    def reducer_override(self, obj: object) -> Any:  # noqa: ANN401  # what `pickle` asks for
+        if isinstance(obj, TensorType):
+            return TensorType, (obj.dtype, obj.shape)
+        if isinstance(obj, Op):
+            return type(obj), tuple(getattr(obj, field) for field in fields_of(type(obj)))
+        return NotImplemented
+
+
+def pickled(kernel: Kernel) -> bytes:
+    """Return a kernel as bytes that any process can read."""
+    data = io.BytesIO()
+    _Pickler(data, pickle.HIGHEST_PROTOCOL).dump(kernel)
+    return data.getvalue()
+
+
+def folder() -> Path:
+    """Return the folder of planned kernels."""
+    libraries = cache.user_folder() or cache.spare_folder() / "libraries"
+    return libraries.with_name("kernels")
+
+
+def planner(machine: Machine) -> Callable[[Definition, str], Kernel]:
+    """Return what makes kernels by their default schedules, or finds them on disk."""
+    if _stamp() != STAMP:
+        return partial(make_kernel, machine=machine)
+
+    def kernel(definition: Definition, name: str) -> Kernel:
+        terms = walk(*(line.term for line in definition.lines))
+        if any(isinstance(term, Apply) and not _is_ours(type(term.op)) for term in terms):
+            return make_kernel(definition, name, machine)
+        return _planned(replace(definition, name=name), machine, folder())
+
+    return kernel
+
+
+def _is_ours(op: type[Op]) -> bool:
+    return op.__module__.startswith("luminal_lab.")
+
+
+@lru_cache(maxsize=512)
+def _planned(definition: Definition, machine: Machine, folder: Path) -> Kernel:
+    text = str(definition)
+    path = folder / cache.key_of(STAMP, repr(machine), text)
+    with suppress(OSError):
+        files, _ = cache.read_files(path, (TEXT, PICKLE))
+        kernel: Kernel = pickle.loads(files[PICKLE])
+        return replace(kernel, make=remaker(kernel, machine))
+    kernel = make_kernel(definition, definition.name, machine)
+    files = {TEXT: text.encode(), PICKLE: pickled(replace(kernel, make=None))}
+    with suppress(OSError):  # a kernel that cannot be kept is made again
+        cache.write_files(path, files, {})
+    return kernel
