@@ -71,8 +71,13 @@ class CPUCompiler(DeviceCompiler):
             threads = ArgumentError.unless_number(threads, fault, hint, 1, MOST_THREADS)
         hint = 'give its name or path, as in "clang", or leave it out'
         expect(compiler, str | None, "cpu: the compiler is {}", hint)
-        options = {"compiler": compiler, "threads": threads, "reuse_outputs": reuse_outputs}
-        super().__init__(schedules, programs, **options)
+        super().__init__(
+            schedules,
+            programs,
+            compiler=compiler,
+            threads=threads,
+            reuse_outputs=reuse_outputs,
+        )
 
     @override
     def runner(

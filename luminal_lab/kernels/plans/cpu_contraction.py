@@ -126,8 +126,7 @@ def _cut(product: CPUProduct, block: int) -> None:
     usual = 1 if about(j.size) <= lanes else width // lanes
     height, vectors = scheduling.choose(HEIGHT, height), scheduling.choose(VECTORS, usual)
     width = vectors * lanes
-    columns, rows = about(j.size) / width, about(i.size)
-    blocks = 4 * machine.cores
+    columns, rows, blocks = about(j.size) / width, about(i.size), 4 * machine.cores
     is_few = columns < blocks or not isinstance(j.size, int)
     axis = "ji"[scheduling.choose(BY_ROWS, int(is_few and rows > 2 * blocks * height))]
     usual = block // height
