@@ -465,7 +465,7 @@ class _Symbol:
     """A function of a library: it takes what its user declares, by C's rules."""
 
     def __init__(self, real: Any) -> None:
-        self.address = ctypes.cast(real, P).value
+        self.address = ctypes.cast(real, P).value or 0
         self.argtypes: tuple[Any, ...] = ()
         self.restype: Any = N
 
