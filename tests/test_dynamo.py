@@ -108,7 +108,7 @@ def test_its_threads_are_those_of_the_compiler(torch, compiled, monkeypatch):
 # -- models ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.share("name", list(MODELS), 4)
+@pytest.mark.share("name", list(MODELS), 2)
 def test_a_model_is_one_graph(torch, compiled, same, name):
     torch.manual_seed(0)
     module, inputs = MODELS[name](torch)
@@ -121,7 +121,7 @@ def test_a_model_is_one_graph(torch, compiled, same, name):
     assert graph.ended is None
 
 
-@pytest.mark.share("name", list(ZOO), 2)
+@pytest.mark.share("name", list(ZOO), 1)
 def test_a_model_of_the_zoo_gives_what_pytorch_gives(torch, compiled, name):
     model = made(name)
     given = drawn(torch, model, model.sizes[0], 0)
@@ -131,7 +131,7 @@ def test_a_model_of_the_zoo_gives_what_pytorch_gives(torch, compiled, name):
         assert float((a - b).abs().max()) <= model.tolerance * float(b.abs().max())
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.share("name", TRAINED, 1)
 def test_training_has_the_losses_of_eager(torch, compiled, name):
     torch.manual_seed(0)
     module, inputs = MODELS[name](torch)

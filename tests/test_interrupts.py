@@ -211,8 +211,7 @@ def test_scopes_are_entered_in_every_way_that_contexts_are():
 
 
 @POSIX
-@pytest.mark.sweep
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.share("phase", PHASES, 5)
 def test_a_session_goes_on_at_whichever_line_it_is_interrupted(phase: str, long: bool, seed: int):
     command = [sys.executable, "-m", "tests.interrupting", phase, str(seed)]
     command += [] if long else [str(SHARE)]

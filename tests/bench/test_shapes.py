@@ -18,7 +18,7 @@ def test_it_has_the_weights_that_are_published():
     assert sum(p.numel() for p in module.parameters()) == 3_157_184
 
 
-@pytest.mark.parametrize("way", ["from_torch", "from_onnx"])
+@pytest.mark.share("way", ["from_torch", "from_onnx"], 1)
 def test_boxes_are_those_of_pytorch(way, tmp_path):
     torch = need("torch")
     torch.manual_seed(0)

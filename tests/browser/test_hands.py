@@ -140,9 +140,7 @@ def test_the_help_lists_what_is_tried_here(page: Any, tmp_path: Path, what: str)
     assert listed(page) == {where: list(keys) for where, keys in PARTS[what].items()}
 
 
-@pytest.mark.parametrize(
-    ("what", "where"), [(what, where) for what in PARTS for where in PARTS[what]]
-)
+@pytest.mark.share("what, where", [(what, where) for what in PARTS for where in PARTS[what]], 2)
 def test_each_key_does_something_where_it_is_listed(
     page: Any, tmp_path: Path, what: str, where: str
 ):

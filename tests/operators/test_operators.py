@@ -62,7 +62,7 @@ def test_all_samples_on_the_interpreter(torch: ModuleType, part: int) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.share("batch", range(BATCHES), 2)
 def test_a_sample_of_each_name_on_the_cpu(torch: ModuleType, batch: int, seed: int) -> None:
     left_out = {*DIFFERS, *LARGE}
     names = [name for name in table(torch) if spelling(name) and name not in left_out]

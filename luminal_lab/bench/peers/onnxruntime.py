@@ -20,6 +20,8 @@ from luminal_lab.core.dtypes import Array
 NO_TRAINING = "ONNX Runtime's package for training is another one, and has no wheels any more"
 OPSET = 23
 CONTRIB = "com.microsoft"
+INNER = 1024
+"""The bytes from which on a constant lies outside of the model."""
 
 
 class GraphWriter:
@@ -29,6 +31,8 @@ class GraphWriter:
         self.onnx: Any = import_module("onnx")
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        self.outer: dict[str, Array] = {}
+        """The large constants, whose memory a session takes as it is: a model has 2 GB at most."""
         self.inputs: dict[str, Array] = {}
 
     @property
@@ -44,8 +48,16 @@ class GraphWriter:
 
     def constant(self, value: Array, name: str = "") -> str:
         """Declare a weight, which may be packed once and for all."""
-        name = name or f"constant{len(self.constants)}"
-        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
+        name, value = name or f"constant{len(self.constants)}", np.ascontiguousarray(value)
+        if value.nbytes < INNER:
+            self.constants.append(self.onnx.numpy_helper.from_array(value, name))
+            return name
+        self.outer[name] = value
+        number = self.onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+        tensor = self.onnx.TensorProto(name=name, data_type=number, dims=value.shape)
+        tensor.data_location = self.onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=name)
+        self.constants.append(tensor)
         return name
 
     def node(self, op: str, *sources: str, results: int = 1, **attributes: Any) -> Any:
@@ -101,8 +113,11 @@ class ONNXRuntime(Peer):
         options.graph_optimization_level = self.ort.GraphOptimizationLevel.ORT_ENABLE_ALL
         types = {output: shape} | {new: written.inputs[old].shape for new, old in state.items()}
         model = written.model([output, *state], types)
+        value_of = self.ort.OrtValue.ortvalue_from_numpy
+        outer = [value_of(value) for value in written.outer.values()]
+        options.add_external_initializers([*written.outer], outer)
         session = self.ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        binding, value_of = session.io_binding(), self.ort.OrtValue.ortvalue_from_numpy
+        binding = session.io_binding()
         values = {name: value_of(value) for name, value in written.inputs.items()}
         for name, value in values.items():
             binding.bind_ortvalue_input(name, value)
@@ -111,7 +126,7 @@ class ONNXRuntime(Peer):
         for new, old in state.items():
             binding.bind_ortvalue_output(new, values[old])
 
-        def run() -> Any:
+        def run(_outer: object = outer) -> Any:  # which must live as long as the session
             session.run_with_iobinding(binding)
             return result
 

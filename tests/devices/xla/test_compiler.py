@@ -9,6 +9,7 @@ import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.passes.pipeline import LICENCE
+from luminal_lab.testing.conformance import cases
 from tests.expect import error_of
 from tests.needs import need
 
@@ -26,8 +27,9 @@ def test_its_text_reads_back():
         assert str(ll.parse_pipeline(str(compiler)).passes[0]) == str(compiler)
 
 
-def test_conformance():
-    found = ll.devices.conformance(ll.XLACompiler())
+@pytest.mark.share("family", sorted({case.family for case in cases()}), 5)
+def test_conformance(family):
+    found = ll.devices.conformance(ll.XLACompiler(), only=family)
     assert found.ok, found
     assert not found.unsupported
 
