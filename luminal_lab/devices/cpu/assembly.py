@@ -35,22 +35,14 @@ FILE, RESULT = "kernel.c", "kernel.s"
 DISASSEMBLERS = ("objdump", "llvm-objdump")
 
 
-def cpu_maker(
-    compiler: Compiler | None, planned: Callable[[Kernel], None] | None = None
-) -> KernelMaker:
-    """Return the maker of kernels in C, each with a function that makes its assembly.
-
-    `planned` is given each kernel that a plan has made.
-    """
+def cpu_maker(compiler: Compiler | None) -> KernelMaker:
+    """Return the maker of kernels in C, each with a function that makes its assembly."""
     bare, usual = c_maker(this_machine()), planner(this_machine())
 
     def kernel(definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
-        if schedule is not None:
-            return bare.kernel(definition, name, schedule)
-        made = usual(definition, name)
-        if planned is not None:
-            planned(made)
-        return made
+        return (
+            usual(definition, name) if schedule is None else bare.kernel(definition, name, schedule)
+        )
 
     def ready(make: Callable[P, Kernel]) -> Callable[P, Kernel]:
         def made(*given: P.args, **named: P.kwargs) -> Kernel:

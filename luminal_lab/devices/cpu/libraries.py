@@ -9,8 +9,7 @@ A kernel is cached under its C without its name, so that any program finds it. T
 takes longer than to compile a small kernel; so a unit has several of them, and its library is the
 entry of each.
 
-Large programs begin to compile their first kernels before the last ones are planned. A compile
-waits for its units, unless it was told not to: then threads compile them, as many as
+A compile waits for its units, unless it was told not to: then threads compile them, as many as
 there are cores, while the program runs what it has. A unit that no program wants any more is not
 begun, and one that several programs want is compiled once.
 """
@@ -47,13 +46,10 @@ from luminal_lab.kernels.render.c.program import (
     unit_source,
 )
 from luminal_lab.machines.here import usable_cores
-from luminal_lab.progress import progress
 from luminal_lab.trust import admit
 
 WORTH: Final = 4_000
 """The characters of C that are worth another compiler, which takes a moment to start."""
-EARLY: Final = 8 * WORTH
-"""So many characters are compiled while other kernels of the program are still being planned."""
 WAITING: Final = 0.05
 """The seconds between two looks for Ctrl-C."""
 TURNS: Final = 2
@@ -104,7 +100,6 @@ class Unit:
         """The libraries of its parts, by their keys."""
         self.error: Exception | None = None
         """Why there are none."""
-        self.keys = frozenset(part.key for part in parts)
         self._ended, self._process = Event(), os.getpid()
 
     @property
@@ -141,10 +136,8 @@ class Unit:
         """Wait for its end."""
         if self._process != os.getpid() and not self.has_ended:
             self.compile(Event())  # a fork has none of the threads
-        with progress("the compiler") as bar:
-            while not self._ended.wait(WAITING):
-                look()
-                bar.now("the compiler")
+        while not self._ended.wait(WAITING):
+            look()
 
 
 class Workers:
@@ -202,62 +195,37 @@ class ProgramLibraries:
     """The libraries of a program: those in the cache, and those that are being compiled."""
 
     def __init__(
-        self, compiler: Compiler, behind: Behind | None = None, *, wait: bool = True
+        self,
+        kernels: Sequence[Kernel],
+        compiler: Compiler,
+        behind: Behind | None = None,
+        *,
+        wait: bool = True,
     ) -> None:
-        self._compiler, self._behind, self._wait = compiler, behind, wait
-        self._cache = Cache()
+        cache = Cache()
         self._wanted: list[_Missing] = []
         self._paths: dict[str, Path] = {}
-        """The libraries that are there, by the keys of kernels."""
-        self._units: list[Unit] = []
-        self._early: dict[str, _Missing] = {}
-        """What is missing, and in no unit yet."""
-
-    def offer(self, kernel: Kernel) -> None:
-        """Take a kernel that is probably wanted; if much is missing, begin to compile it."""
-        want = self._want(kernel)
-        if self._is_missing(want):
-            self._early[want.key] = want
-            if sum(missing.weight for missing in self._early.values()) >= EARLY:
-                self._units.append(Unit([*self._early.values()], self._compiler, self._behind))
-                WORKERS.begin(self._units[-1:])
-                self._early = {}
-
-    def settle(self, kernels: Sequence[Kernel]) -> None:
-        """Take the kernels that are wanted, and have those compiled that are in no unit yet."""
-        self._wanted = [self._want(kernel) for kernel in (*kernels, None)]
-        # What was refused early is compiled again, now that the user's lines are known.
-        self._units = [u for u in self._units if not (u.has_ended and u.error is not None)]
-        missing = {want.key: want for want in self._wanted if self._is_missing(want)}
-        units = [Unit(u, self._compiler, self._behind) for u in _units([*missing.values()])]
-        if not self._wait:  # nothing can be launched without the pool
+        for kernel in (*kernels, None):
+            source = pool_source() if kernel is None else nameless_source(kernel)
+            admit(source)
+            key = library_key(source, compiler)
+            exports = POOL if kernel is None else (f"lab_{key}",)
+            self._wanted.append(_Missing(kernel, key, encoded(source), exports))
+            path = cached_library(cache, key, self._wanted[-1].source, exports)
+            if path is not None:
+                self._paths[key] = path
+        missing = {want.key: want for want in self._wanted if want.key not in self._paths}
+        others = {key: unit for key in missing if (unit := WORKERS.unit_of(key)) is not None}
+        parts = [want for key, want in missing.items() if key not in others]
+        units = [Unit(unit, compiler, behind) for unit in _units(parts)]
+        self._units: list[Unit] = [*dict.fromkeys(others.values()), *units]
+        if not wait:  # nothing can be launched without the pool
             WORKERS.begin(sorted(units, key=lambda unit: unit.parts[0].kernel is not None))
         elif units:
-            sources, cores = [unit.source for unit in units], usable_cores()
-            built = build_all(sources, self._compiler, at_once=cores, behind=self._behind)
+            sources = [unit.source for unit in units]
+            built = build_all(sources, compiler, at_once=usable_cores(), behind=behind)
             for unit, library in zip(units, built, strict=True):
                 unit.store(library)
-        self._units += units
-
-    def _want(self, kernel: Kernel | None) -> _Missing:
-        source = pool_source() if kernel is None else nameless_source(kernel)
-        admit(source)
-        key = library_key(source, self._compiler)
-        exports = POOL if kernel is None else (f"lab_{key}",)
-        return _Missing(kernel, key, encoded(source), exports)
-
-    def _is_missing(self, want: _Missing) -> bool:
-        """Return whether a library is neither there nor being compiled."""
-        if want.key in self._paths or any(want.key in unit.keys for unit in self._units):
-            return False
-        others = WORKERS.unit_of(want.key)
-        if others is not None:
-            self._units.append(others)
-            return False
-        path = cached_library(self._cache, want.key, want.source, want.exports)
-        if path is not None:
-            self._paths[want.key] = path
-        return path is None
 
     @property
     def awaited(self) -> frozenset[str]:
@@ -293,9 +261,7 @@ def libraries_of(
     kernels: Sequence[Kernel], compiler: Compiler, behind: Behind | None = None
 ) -> Libraries:
     """Return the libraries that have these kernels, and the pool; missing ones are compiled."""
-    libraries = ProgramLibraries(compiler, behind)
-    libraries.settle(kernels)
-    return libraries.whole()
+    return ProgramLibraries(kernels, compiler, behind).whole()
 
 
 def _units(missing: Sequence[_Missing]) -> list[list[_Missing]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,7 +27,6 @@ from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
 from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.devices.runtime.worklist import NodeWork, Worklist
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.render.c.program import (
     POOL,
@@ -49,13 +48,9 @@ class CPUSource(DeviceProgram[CPUPlan]):
     is_runnable = False
 
     def __init__(
-        self,
-        ir: IR,
-        compiler: Compiler | None = None,
-        planned: Callable[[Kernel], None] | None = None,
-        **options: Unpack[ProgramOptions],
+        self, ir: IR, compiler: Compiler | None = None, **options: Unpack[ProgramOptions]
     ) -> None:
-        super().__init__(ir, cpu_maker(compiler, planned), **options)
+        super().__init__(ir, cpu_maker(compiler), **options)
 
     @cached_property
     def source(self) -> str:
@@ -154,21 +149,23 @@ class CPUProgram(CPUSource):
         wait: bool = True,
         **options: Unpack[ProgramOptions],
     ) -> None:
-        chosen = compiler or find_compiler()
-        lines = weakref.WeakMethod(self.behind)  # what nobody runs any more is not compiled
-        self._found = ProgramLibraries(
-            chosen, lambda function: "" if (own := lines()) is None else own(function), wait=wait
-        )
-        super().__init__(ir, compiler, self._found.offer, **options)
+        super().__init__(ir, compiler, **options)
         self.threads = usable_cores() if threads is None else threads
         self._arena = self._scratch = MemoryBlock(0)
         # Done now, so that compile reports what cannot be compiled.
+        chosen = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
             from luminal_lab.devices.cpu.user_check import check_source  # noqa: PLC0415  # loaded when used
 
             check_source(op, chosen)  # errors in a user's lines are reported for those lines
         self.compiler = chosen
-        self._found.settle([*self.list.kernels.values()])
+        lines = weakref.WeakMethod(self.behind)  # what nobody runs any more is not compiled
+        self._found = ProgramLibraries(
+            [*self.list.kernels.values()],
+            chosen,
+            lambda function: "" if (own := lines()) is None else own(function),
+            wait=wait,
+        )
         self._interim: tuple[Libraries | None, ProgramLibrary | None] = None, None
         """The libraries that were there in the last run, and what launched those."""
         if wait:
@@ -208,9 +205,7 @@ class CPUProgram(CPUSource):
         return compile_library(source, linked, entries=[PROGRAM])
 
     def behind(self, function: str) -> str:
-        """Return the user's lines that a function of a kernel is made from; "" while planning."""
-        if "list" not in vars(self):
-            return ""
+        """Return the user's lines that a function of a kernel is made from."""
         origins = [
             work.node.meta.origin
             for sizes in (None, *range(len(self.list.sizes)))

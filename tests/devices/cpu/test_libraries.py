@@ -12,7 +12,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.cache import bytes_text, entries, use_of
-from luminal_lab.devices.build.toolchain import build_all, find_compiler
+from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu import libraries
 from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.errors import DeviceError, LabWarning
@@ -137,39 +137,6 @@ def test_the_first_unit_that_is_refused_is_the_error(compiler, folder, monkeypat
     error = error_of(lambda: compiled(compiler(lines), 2, 3, 4, 5), DeviceError)
     assert error.message.endswith(" made no library, and was ended by signal 11")
     assert len(entries(folder)) == 0
-
-
-def test_a_large_program_begins_to_compile_before_it_is_planned(compiler, folder, monkeypatch):
-    monkeypatch.setattr(libraries, "EARLY", 100)
-    planned: list[str] = []
-    offer = libraries.ProgramLibraries.offer
-
-    def noted_offer(self, kernel):
-        planned.append(kernel.name)
-        offer(self, kernel)
-
-    monkeypatch.setattr(libraries.ProgramLibraries, "offer", noted_offer)
-    together: list[int] = []
-
-    def noted_build(sources, *given, **named):
-        together.append(len(sources))
-        return build_all(sources, *given, **named)
-
-    monkeypatch.setattr(libraries, "build_all", noted_build)
-    program = compiled(compiler(), 2, 3, 4)
-    assert len(planned) == len(program.kernels) == 3
-    assert together == [1, 1, 1, 1]  # three in the background, and the pool
-    assert len(noted(folder)) == 4
-
-
-def test_what_is_refused_early_has_the_users_line(compiler, monkeypatch):
-    monkeypatch.setattr(libraries, "EARLY", 100)
-    lines = """if grep -q "kernel_mul_sin_sum_2(" program.c; then
-        line=$(grep -n "kernel_mul_sin_sum_2(" program.c | head -1 | cut -d: -f1)
-        echo "program.c:$line:1: error: no"; exit 3; fi;"""
-    error = error_of(lambda: compiled(compiler(lines), 2, 3, 4), DeviceError)
-    assert "made no library, and ended with status 3" in error.message
-    assert "test_libraries.py" in str(error.where)
 
 
 def test_two_kernels_with_one_source_are_one_library(compiler, folder):
