@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from luminal_lab.passes.pipeline import LICENCE
+
 Arrays: TypeAlias = dict[str, Any]
 """NumPy arrays by name, each of its own dtype."""
 Sizes: TypeAlias = Mapping[str, int]
@@ -49,6 +51,8 @@ class Workload:
     """Whether it has many kernels, which some libraries take long to compile."""
     has_peers: bool = True
     """Whether other libraries have anything like it."""
+    licence: tuple[str, ...] = LICENCE
+    """What ours may assume about values."""
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     """Peers that are left out, and why."""
     family: str = USUAL

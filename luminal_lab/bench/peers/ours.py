@@ -31,6 +31,7 @@ from luminal_lab.nn import models
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.models.decoder_weights import load_decoder
 from luminal_lab.nn.models.decoders_gguf import from_gguf
+from luminal_lab.passes.pipeline import LICENCE
 from luminal_lab.tensor.blocks import Blocks
 from luminal_lab.timing.roofline import modelled
 
@@ -45,11 +46,12 @@ class Ours(Peer):
         self.variant = variant
         """Empty, "any …" for a symbolic dim, or "specialised" for kernels of its size."""
         self.is_call = False
+        self.licence = LICENCE
 
     @override
     def prepare(self, workload: Workload, data: Arrays) -> ReadyWorkload:
         assert not self.variant or self.variant in workload.variants
-        self.is_call = workload.is_call
+        self.is_call, self.licence = workload.is_call, workload.licence
         return super().prepare(workload, data)
 
     def dim(self, name: str, size: int) -> Any:
@@ -77,7 +79,7 @@ class Ours(Peer):
         # As with the others' `out=`, a result may overwrite the previous one.
         cpu = ll.CPUCompiler(threads=self.threads, reuse_outputs=True)
         specialise = symbols if self.variant == "specialised" else None
-        cx.compile(ll.GenericCompiler(), cpu, specialise=specialise)
+        cx.compile(ll.GenericCompiler(), cpu, specialise=specialise, licence=self.licence)
         if self.is_call:
             function, arrays = cx.as_function(), [*inputs.values()]
             return ReadyWorkload(lambda: function(*arrays), lambda result: [result])
