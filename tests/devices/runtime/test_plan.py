@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 import luminal_lab as ll
 from luminal_lab.core import ops
-from luminal_lab.core.dims import Symbol, evaluate
+from luminal_lab.core.dims import Dim, Symbol, evaluate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op, TensorType
 from luminal_lab.devices.cpu.program import CPUSource
@@ -19,7 +19,7 @@ SIZES = st.sampled_from([0, 1, 3, 5, N, M, N + M, N + 1, 2 * M])
 SHIFTED = st.sampled_from([0, 1, N, M, N - 2, M - N])
 
 
-def f32(*shape: object) -> TensorType:
+def f32(*shape: Dim) -> TensorType:
     return TensorType(DType.float32, shape)
 
 
@@ -44,7 +44,7 @@ def constants() -> st.SearchStrategy[tuple[Op, tuple[TensorType, ...]]]:
 def test_within_its_limits_an_op_fits_and_beyond_it_does_not(drawn, n: int, m: int):
     op, types = drawn
     sizes, numbers = {"n": n, "m": m}, Numbers()
-    limits = [(numbers.place(dim), low, high) for dim, low, high in _limits(op, types)]
+    limits = [(numbers.place(dim), low, high) for dim, low, high in _limits(op, types) or ()]
     values = numbers.of(sizes)
     is_within = all(low <= values[place] <= high for place, low, high in limits)
     shapes = [[evaluate(dim, sizes) for dim in type.shape] for type in types]
