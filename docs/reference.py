@@ -90,7 +90,8 @@ PAGES = {
         "Passes and rules",
         "Compiling, looking into a compile, and writing rules and passes. [Passes](../passes.md) "
         "explains them.",
-        "ll.compile_ir ll.GenericCompiler ll.HalfPrecision ll.Quantised ll.Int8Activations ll.quantise "
+        "ll.compile_ir ll.GenericCompiler ll.HalfPrecision ll.Quantised ll.Int8Activations "
+        "ll.Bfloat16Activations ll.quantise "
         "ll.Compilation ll.Snapshot ll.Firing ll.Trace ll.diff ll.Diff ll.Pass ll.graph_pass "
         "ll.Pipeline ll.parse_pipeline ll.Rule ll.RuleSet ll.rule ll.variables ll.constants "
         "ll.fields ll.op ll.counterexample ll.minimise ll.story ll.predict",

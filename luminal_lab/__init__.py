@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from luminal_lab.language.model import LanguageModel
     from luminal_lab.nn.quantise import quantise
     from luminal_lab.passes.base import Pass, graph_pass
+    from luminal_lab.passes.bfloat16_activations import Bfloat16Activations
     from luminal_lab.passes.compilation import Compilation, Trace
     from luminal_lab.passes.compile import compile_ir
     from luminal_lab.passes.diff import Diff, diff
@@ -136,6 +137,7 @@ __all__ = [
     "XLA",
     "ArgumentError",
     "AxisError",
+    "Bfloat16Activations",
     "Binary",
     "Blocks",
     "Budget",
@@ -271,6 +273,7 @@ LATE = {
     "Firing": "passes.snapshot",
     "GenericCompiler": "passes.generic",
     "HalfPrecision": "passes.half",
+    "Bfloat16Activations": "passes.bfloat16_activations",
     "Int8Activations": "passes.int8_activations",
     "History": "viz.history",
     "LanguageModel": "language.model",

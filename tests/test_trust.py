@@ -263,7 +263,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     **named(
         "it makes passes, rules or nodes of Python that runs already",
         "Rule RuleSet Pass constants fields op rule variables graph_pass Quantised HalfPrecision",
-        "Int8Activations",
+        "Int8Activations Bfloat16Activations",
         "GenericCompiler custom_gradient gradient grad stop_gradient nn quantise",
     ),
     **named(

@@ -17,7 +17,7 @@ from luminal_lab.bench.model_files import (
     write_model,
 )
 from luminal_lab.bench.peers.peer import MEMORY
-from luminal_lab.bench.rows import FLOATS, INT8, READING
+from luminal_lab.bench.rows import FLOATS, READING, ROUNDED
 from luminal_lab.bench.workload import Arrays, Cost, Sizes, Workload
 from luminal_lab.bench.workloads import calls
 
@@ -66,7 +66,7 @@ FIRST_MS: Final = 2000.0
 def model_workloads(shape: str = "1b", *, quick: bool = False) -> tuple[Workload, ...]:
     """Return the rows for a shape, all rows of a form together, and those of calls."""
     sizes = SHAPES["tiny" if quick else shape]
-    rows = [row for form in FORMS for row in _of_form(sizes, form)]
+    rows = [_rounded(row) for form in FORMS for row in _of_form(sizes, form)]
     return (*rows, *calls(quick))
 
 
@@ -83,7 +83,6 @@ def _of_form(sizes: Sizes, form: str) -> Iterator[Workload]:
         products = 2 * tokens * (weights - head) + 2 * head
         return products + 4 * sizes["width"] * sizes["layers"] * scores
 
-    rounded = ", activations in int8" if form in INT8 else ""
     base = Workload(
         "",
         "",
@@ -113,11 +112,11 @@ def _of_form(sizes: Sizes, form: str) -> Iterator[Workload]:
             base,
             name=f"decode-{past}-{form}",
             kind="decode",
-            about=f"a token after {past} others, {model}{rounded}",
+            about=f"a token after {past} others, {model}",
             sizes={**sizes, "seq": past + 1, "past": past, "steps": STEPS},
             cost=Cost(flops(1, past), tensors + cached * past, cached),
             goals=DECODE_GOALS[form],
-            variants=_variants(form),
+            variants=(READING,) if "limit" in DECODE_GOALS[form] else (),
             tokens=1,
             calls=3,
         )
@@ -133,11 +132,11 @@ def _of_form(sizes: Sizes, form: str) -> Iterator[Workload]:
         )
 
 
-def _variants(form: str) -> tuple[str, ...]:
-    """Return what is timed beside a step."""
-    if form in INT8:
-        return (FLOATS,)
-    return (READING,) if "limit" in DECODE_GOALS[form] else ()
+def _rounded(workload: Workload) -> Workload:
+    """Return a row that says what it rounds, if it does, with what rounds nothing beside."""
+    dtype = ROUNDED.get((workload.kind, workload.form))
+    about = f"{workload.about}, activations in {dtype}"
+    return replace(workload, about=about, variants=(FLOATS,)) if dtype else workload
 
 
 def _text(sizes: Sizes, rng: np.random.Generator) -> Arrays:

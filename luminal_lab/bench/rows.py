@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from luminal_lab.bench.workload import USUAL
 from luminal_lab.errors import RecordingError
@@ -24,9 +24,12 @@ MODELLED = "modelled ms"
 READING = "the file, read"
 """The variant that only reads a model's file: memory is as fast as it is at that moment."""
 FLOATS = "float32 activations"
-"""The variant of a step that rounds nothing, where the row's own multiplies integers."""
-INT8 = frozenset({"q4_k_m"})
-"""The forms whose weights a step multiplies by integers; llama.cpp does so with all of few bits."""
+"""The variant of a row that rounds nothing, where its own rounds what it multiplies."""
+ROUNDED: Mapping[tuple[str, str], Literal["bfloat16", "int8"]] = {
+    ("decode", "q4_k_m"): "int8",
+    ("prefill", "bf16"): "bfloat16",
+}
+"""What rows multiply weights by, by their kind and form, where that is as their peers do."""
 
 
 @dataclass

@@ -53,7 +53,8 @@ def options(reader: OptionReader) -> None:
         "--activations",
         choices=get_args(Activations),
         default="float32",
-        help="what a step multiplies with weights in few bits; int8 is faster, and rounds",
+        help="int8: steps multiply weights in few bits by integers; bfloat16: prompts multiply "
+        "weights in bfloat16 by such numbers; both are faster, and round",
     )
     reader.add_argument("--stats", action="store_true", help="say how fast it was, at the end")
 

@@ -19,14 +19,18 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import InputError
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig, ExpertsConfig
+from luminal_lab.passes.bfloat16_activations import Bfloat16Activations
+from luminal_lab.passes.compile import LICENCE
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.int8_activations import Int8Activations
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.progress import progress
 from luminal_lab.session import Graph
 
-Activations: TypeAlias = Literal["float32", "int8"]
-"""What a step multiplies with weights in few bits."""
+Activations: TypeAlias = Literal["float32", "bfloat16", "int8"]
+"""What is multiplied with weights of few bits: integers in a step, or bfloat16 in a prompt."""
+FLUSHING: Final = (*LICENCE, "no_subnormal")
+"""The licence of products that may take subnormal numbers as 0."""
 CHUNK: Final = 256
 """The tokens of a prompt that are computed at once."""
 
@@ -55,7 +59,9 @@ class Reading:
     def compile(self, device: Any) -> Graph:  # noqa: ANN401  # any compiler
         """Return the session, compiled."""
         if not self.is_compiled:
-            self.session.compile(*self._passes, GenericCompiler(), device)
+            flushes = any(isinstance(each, Bfloat16Activations) for each in self._passes)
+            licence = FLUSHING if flushes else None
+            self.session.compile(*self._passes, GenericCompiler(), device, licence=licence)
             self.is_compiled = True
         return self.session
 
@@ -71,7 +77,8 @@ class Decoding:
 
     A model with experts has another session for prompts, which hands its cache on: there, all
     experts are given all tokens, and a step reads only those that its token chooses. So has one
-    whose steps multiply integers, with `activations` of "int8": many rows are faster without.
+    with `activations` of "int8", whose steps multiply integers, or of "bfloat16", whose prompts
+    multiply such numbers with weights that are such numbers: each gains where the other does not.
 
     >>> from luminal_lab.nn.models.decoders import decoder_of
     >>> from luminal_lab.language.decoding import Decoding
@@ -94,9 +101,10 @@ class Decoding:
         self.capacity, self.device = capacity, device
         self._model = model
         is_apart = any(isinstance(layer.feed, ExpertsConfig) for layer in model.config.layers)
-        passes = [Int8Activations()] if activations == "int8" else []
-        is_apart |= bool(passes)
-        self._steps = Reading("decode", model, 1 if is_apart else "seq", capacity, passes)
+        is_apart |= activations != "float32"
+        steps = [Int8Activations()] if activations == "int8" else []
+        self._prompt_passes = [Bfloat16Activations()] if activations == "bfloat16" else []
+        self._steps = Reading("decode", model, 1 if is_apart else "seq", capacity, steps)
         self._prompts = None if is_apart else self._steps
         self._last = self._steps  # whose cache has the keys and values
         self.held: list[int] = []
@@ -153,7 +161,8 @@ class Decoding:
     def _reading(self, count: int) -> Reading:
         """Return the session that reads so many tokens, with the cache."""
         if count > 1 and self._prompts is None:
-            self._prompts = Reading("prompt", self._model, "seq", self.capacity)
+            passes = self._prompt_passes
+            self._prompts = Reading("prompt", self._model, "seq", self.capacity, passes)
         reading = self._steps if count == 1 or self._prompts is None else self._prompts
         if reading is not self._last:
             if self._last.is_compiled and self._last.session.step:

@@ -154,7 +154,8 @@ def load(
     nothing is fetched from here. `device` is a compiler, by default `ll.CPUCompiler()`.
 
     With `activations="int8"`, the steps of a decoder whose weights have few bits multiply them by
-    integers of 8 bits, as llama.cpp does: this is faster, and rounds (`ll.Int8Activations`).
+    integers of 8 bits, as llama.cpp does: this is faster, and rounds (`ll.Int8Activations`). With
+    "bfloat16", its prompts multiply weights in bfloat16 by such numbers, as PyTorch does.
 
     With `kind`, "text", "vectors" or "speech", a model of another one of these three is refused,
     and editors know what comes back.
@@ -196,7 +197,7 @@ def load(
     elif activations != "float32":
         raise ArgumentError(
             f"{SUBJECT}: {given} is no model that goes on with texts",
-            hint='activations="int8" is for the steps of one; leave it out',
+            hint="activations are for such a model; leave them out",
         )
     return loaded
 

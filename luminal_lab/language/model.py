@@ -34,7 +34,7 @@ class LanguageModel:
 
     `model` is a module like any other. `context` is how many tokens there is room for, those of the
     prompt and the new ones. With `activations` of "int8", a step multiplies weights in few bits
-    by integers, as llama.cpp does: see `ll.Int8Activations`.
+    by integers, and with "bfloat16" a prompt those in bfloat16 by such numbers.
 
     >>> lm
     <LanguageModel LlamaForCausalLM: 259 kinds of tokens, room for 64>

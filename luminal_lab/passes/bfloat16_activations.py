@@ -8,8 +8,8 @@
     %y = call{body = matmul} %z, %v    : f32[8, 64]
 
 A product of two such numbers is exact in float32, so that only `x` is rounded. Processors with
-AVX512-BF16 multiply and add up two pairs at once, where subnormal numbers may become 0: compile with
-a licence that grants `no_subnormal`.
+AVX512-BF16 multiply two pairs at once and add them up, where subnormal numbers may become 0: this
+needs a licence that grants `no_subnormal`.
 """
 
 from __future__ import annotations

@@ -63,12 +63,12 @@ def test_activations_are_checked(tmp_path):
     assert (lm.activations, ll.load(llama).activations) == ("int8", "float32")
     error = error_of(lambda: ll.load(bert, activations="int8"), ArgumentError)
     assert error.message == f"load: {bert} is no model that goes on with texts"
-    assert error.hint == 'activations="int8" is for the steps of one; leave it out'
+    assert error.hint == "activations are for such a model; leave them out"
     for wrong in ("int4", None, ["int8"]):
         unfit: Any = wrong
         error = error_of(lambda unfit=unfit: ll.load(llama, activations=unfit), ArgumentError)
         assert error.message.startswith("load: activations is ")
-        assert error.hint == "give one of 'float32', 'int8', or leave it out"
+        assert error.hint == "give one of 'float32', 'bfloat16', 'int8', or leave it out"
 
 
 @pytest.mark.parametrize("device", ["cuda", ll.CUDACompiler(arch="sm_90"), [ll.CUDACompiler()]])

@@ -17,7 +17,7 @@ import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.bench import compiles
 from luminal_lab.bench.peers.peer import Peer, ReadyWorkload, memory
-from luminal_lab.bench.rows import FLOATS, INT8, MODELLED, READING
+from luminal_lab.bench.rows import FLOATS, MODELLED, READING, ROUNDED
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 from luminal_lab.bench.workloads import FILLED
 from luminal_lab.core.dtypes import Array
@@ -291,13 +291,18 @@ class Ours(Peer):
 
     def prefill(self, workload: Workload, d: Arrays) -> ReadyWorkload:
         tokens = d["tokens"].tolist()
-        model = decoding(workload.path, len(tokens), self.threads)
+        model = decoding(workload.path, len(tokens), self.threads, self._activations(workload))
 
         def run() -> Any:
             model.held.clear()
             return model.logits(tokens)
 
         return ReadyWorkload(run, read_last, lambda: launches(model.session))
+
+    def _activations(self, workload: Workload) -> Activations:
+        """Return what a row multiplies weights by."""
+        rounded = ROUNDED.get((workload.kind, workload.form))
+        return "float32" if rounded is None or self.variant == FLOATS else rounded
 
     def decode(self, workload: Workload, d: Arrays) -> ReadyWorkload:
         if self.variant == READING:
@@ -306,9 +311,7 @@ class Ours(Peer):
             )
         begin, steps = workload.sizes["past"], workload.sizes["steps"]
         tokens = d["tokens"].tolist()
-        is_whole = workload.form not in INT8 or self.variant == FLOATS
-        activations = "float32" if is_whole else "int8"
-        model = decoding(workload.path, begin + steps, self.threads, activations)
+        model = decoding(workload.path, begin + steps, self.threads, self._activations(workload))
         model.logits(tokens[:-1])
         texts = cycle([tokens + tokens[-1:] * step for step in range(steps)])
 
