@@ -38,8 +38,9 @@ def uniform(
     seed: int, stream: int, step: int, positions: npt.NDArray[np.integer]
 ) -> npt.NDArray[np.float32]:
     """Return the multiples of 2^-24 in [0, 1) that stand at some positions."""
-    low = positions.astype(np.uint32)
+    low = positions.reshape(-1).astype(np.uint32)  # without axes it would be a number, which warns
     # The high word of the seed goes into the stream's key word; the step is the second counter.
     key = seed & MASK, (stream & MASK) ^ ((int(seed) >> 32 & MASK) * 0x9E3779B9 & MASK)
     bits, _ = threefry(key, low, np.full_like(low, step & MASK))
-    return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    numbers = (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    return numbers.reshape(positions.shape)

@@ -73,7 +73,7 @@ def test_activations_are_checked(tmp_path):
 
 @pytest.mark.parametrize("device", ["cuda", ll.CUDACompiler(arch="sm_90"), [ll.CUDACompiler()]])
 def test_a_device_that_is_not_here_is_told_before_anything_is_read(device, monkeypatch):
-    monkeypatch.setattr(driver, "gpu_count", lambda: 0)
+    monkeypatch.setattr(driver, "gpu_count", lambda *_: 0)
     error = error_of(lambda: ll.load("gone", device=device), DeviceError)
     assert error.message == "load: cuda: there is no NVIDIA GPU on this machine"
     assert error.hint.endswith("; without device= the CPU computes")

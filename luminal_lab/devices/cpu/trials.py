@@ -142,6 +142,10 @@ class CPUTrial(CPURun):
         return self.trial.array(area, shape, dtype, offset)
 
     @override
+    def results(self) -> dict[int, Array]:
+        return self.returned(self.bound.results)  # which lie in no block of the program's
+
+    @override
     def fetched(self, id: int, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         return self.array(slot, shape, dtype).copy()
 
