@@ -33,7 +33,8 @@ def test_only_what_is_multiplied_is_rounded(rows):
         result: Any = y.numpy()
         np.testing.assert_allclose(result, expected, atol=1e-5 * np.abs(expected).max())
         assert cx.compilation.rounds
-    whole: Any = x @ first.weight.value.T
+    weight: Any = first.weight.value.T
+    whole: Any = x @ weight
     assert np.abs(whole - expected).max() > 1e-4  # something is rounded
 
 
