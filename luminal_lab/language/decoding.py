@@ -115,8 +115,10 @@ class Decoding:
         """The session of a step, which reads prompts, too, unless these have one of their own."""
         return self._steps.session
 
-    def compile(self) -> Graph:
-        """Return the session of a step, compiled, with the cache."""
+    def compile(self, tokens: int = 1) -> Graph:
+        """Return the session of a step, compiled, as that which reads so many tokens is then."""
+        if tokens > 1:
+            self._prompting().compile(self.device)
         return self._reading(1).compile(self.device)
 
     def shared(self, tokens: Sequence[int]) -> int:
@@ -158,12 +160,16 @@ class Decoding:
             if cx.step > count:
                 self.held += tokens
 
-    def _reading(self, count: int) -> Reading:
-        """Return the session that reads so many tokens, with the cache."""
-        if count > 1 and self._prompts is None:
+    def _prompting(self) -> Reading:
+        """Return the session that reads several tokens, made when it is first needed."""
+        if self._prompts is None:
             passes = self._prompt_passes
             self._prompts = Reading("prompt", self._model, "seq", self.capacity, passes)
-        reading = self._steps if count == 1 or self._prompts is None else self._prompts
+        return self._prompts
+
+    def _reading(self, count: int) -> Reading:
+        """Return the session that reads so many tokens, with the cache."""
+        reading = self._prompting() if count > 1 else self._steps
         if reading is not self._last:
             if self._last.is_compiled and self._last.session.step:
                 reading.session.transfer(self._last.cache.buffers, reading.cache.buffers)

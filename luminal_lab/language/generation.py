@@ -165,9 +165,9 @@ class Generation(Iterator[Piece]):
     def _step(self) -> None:
         """Add a piece, or nothing if Ctrl-C comes before there is one."""
         decoding = self._decoding()
-        decoding.compile()  # which is no part of the prompt's time
-        begin = perf_counter()
         reused = decoding.shared(self._tokens)
+        decoding.compile(len(self._tokens) - reused)  # which is no part of the prompt's time
+        begin = perf_counter()
         try:
             logits = decoding.logits(self._tokens)
         except KeyboardInterrupt:

@@ -170,4 +170,9 @@ def test_steps_that_multiply_integers_are_near_those_that_do_not(form):
     assert apart[0] < 1e-5  # a prompt
     assert (apart[1] > 1e-5) == (form == "q4_0")  # a step
     assert rounded.session.compilation.rounds
+    assert rounded._prompts is not None
+    assert rounded._prompts.is_compiled
+    fresh = Decoding(model, 64, CPUCompiler(), "int8")
+    fresh.compile(3)  # both: neither is to be waited for within a text
+    assert (fresh._steps.is_compiled, fresh._prompting().is_compiled) == (True, True)
     assert rounded.session["tokens"].shape == (1, 1)
