@@ -34,8 +34,10 @@ FORMS: Final[Mapping[str, str]] = {
     "q8_0": "Q8_0",
     "q4_k_m": "Q4_K_M (Q4_K, some matrices in Q6_K)",
 }
-TOLERANCES: Final = {"f32": 3e-2, "bf16": 0.15, "f16": 5e-2, "q8_0": 0.2, "q4_k_m": 0.3}
-"""llama.cpp rounds the other factor of a product to 8 or 16 bits, and keys and values to 16."""
+TOLERANCES: Final = {"f32": 3e-2, "bf16": 0.15, "f16": 5e-2, "q8_0": 0.25, "q4_k_m": 0.3}
+"""llama.cpp rounds the other factor of a product to 8 or 16 bits, and keys and values to 16; ONNX
+Runtime rounds it to 8. The furthest of 128,256 logits is some four deviations away: 0.2 in Q8_0.
+"""
 NO_BLOCKS: Final = "PyTorch has no products with blocks of few bits"
 NO_HALVES: Final = "ONNX Runtime's products on a CPU are of float32 or of blocks"
 NO_MIX: Final = "ONNX Runtime has no blocks of 256 with scales of scales"
