@@ -67,6 +67,8 @@ PUBLIC = tuple(
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """A graph's names for users; the rest is for its tensors."""
+OF_ONE_GRAPH = "_compilation", "_request", "_prepared", "_blocks", "_searched", "begun"
+"""What a copy of a graph does not take over."""
 
 
 @partial(told_methods, on="cx.", of_arguments=False)
@@ -305,9 +307,10 @@ class Graph(CompiledStore):
         copy = Graph.__new__(type(self))
         memo[id(self)] = copy
         for name, value in vars(self).items():
-            if name not in ("_compilation", "_request", "_blocks", "_searched", "begun"):
+            if name not in OF_ONE_GRAPH:
                 vars(copy)[name] = deepcopy(value, memo)
-        copy._compilation, copy._request, copy._searched, copy._turns = None, None, None, {}
+        copy._compilation, copy._request, copy._prepared = None, None, None
+        copy._searched, copy._turns = None, {}
         copy._blocks, copy._scope, copy.begun = OpenBlocks(), "", None
         copy._listen()
         return copy

@@ -20,6 +20,7 @@ from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy
+from luminal_lab.tensor.running import Program
 from luminal_lab.tensor.sizes import named_sizes, size_lists
 from luminal_lab.tensor.store import Store
 
@@ -290,6 +291,12 @@ class CompiledStore(Store):
         self._warn_of_failure("the program of the compile before it runs")
         return self._compilation
 
+    @override
+    def is_current(self, program: Program | None) -> bool:
+        if self._compiling is None:
+            return program is None and not self._failed
+        return program is not None and program is self._compilation and not self._failed
+
     def _warn_of_failure(self, instead: str) -> None:
         """Warn once, after a failed compile, about what runs instead."""
         if self._failed:
@@ -493,12 +500,18 @@ class CompiledStore(Store):
         """Return what a run beside the session depends on."""
         return Environment(
             self._input_value,
-            self._bind(written, frozenset(written.ancestors(written.output_ids))),
+            self._sized(written),
             self.step,
             self._functions,
             probes,
             versions={id: p.version for p, id in self._parameters.items()},
         )
+
+    def _sized(self, written: IR) -> dict[str, int]:
+        """Return the sizes of dims for a run of a graph, whose inputs get their data."""
+        needed = frozenset(written.ancestors(written.output_ids))
+        self._provide(self._reached(written).own_inputs(self._lent).values(), needed)
+        return self._bind(written, needed)
 
     def _newest(self) -> Compilation | None:
         """Return the last compile, unless the graph has changed since."""

@@ -263,6 +263,33 @@ def compiled(folder: Path) -> Written:
     return written
 
 
+def launching(_: Path) -> tuple[ll.Graph, ll.Tensor, ll.Tensor]:
+    """Write something whose run only launches kernels."""
+    cx = ll.Graph()
+    x = cx.tensor((4, 6), name="x").set(DATA)
+    y = (x * 2 - 1).softmax(-1).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=2))
+    return cx, x, y
+
+
+def launch_again(subject: tuple[ll.Graph, ll.Tensor, ll.Tensor]) -> None:
+    cx, x, _ = subject
+    x.set(DATA + 3)
+    cx.execute()
+
+
+def launches_right(subject: tuple[ll.Graph, ll.Tensor, ll.Tensor]) -> None:
+    cx, x, y = subject
+    for added in (1, 2):
+        before = cx.step
+        x.set(DATA + added)
+        cx.execute()
+        assert cx.step == before + 1
+        exponents = np.exp(2 * (DATA + added) - 1)
+        right = exponents / exponents.sum(-1, keepdims=True)
+        np.testing.assert_allclose(y.numpy(), right, rtol=1e-4, atol=1e-5)
+
+
 def emulated(folder: Path) -> Written:
     written = prepared(folder)
     written.cx.compile(ll.GenericCompiler(), ll.CUDACompiler(emulate=True))
@@ -405,6 +432,7 @@ PHASES = {
     "again": Phase(
         lambda folder: once(compiled(folder)), lambda w: w.x.set(DATA + 3).graph.execute(), compiles
     ),
+    "straight": Phase(launching, launch_again, launches_right),
     "gpu": Phase(emulated, lambda w: w.cx.execute(), runs),
     "time": Phase(lambda folder: once(compiled(folder)), lambda w: w.cx.time(rounds=2), timed),
     "save": Phase(to_save, lambda w: w.cx.save(w.folder / "saved" / "run.lab"), saved),

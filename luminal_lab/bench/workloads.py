@@ -484,7 +484,7 @@ def calls(quick: bool) -> Iterator[Workload]:
             f"a decode step of {deep['layers']} small layers, a new past each time",
             deep,
         ),
-        ("call-execute", "cx.execute() of a small graph", {"size": 64}),
+        ("call-execute", "x.set(…) and cx.execute() of a small graph", {"size": 64}),
         ("call-function", "cx.as_function() of a small graph, called", {"size": 64}),
     )
     for name, about, sizes in rows:

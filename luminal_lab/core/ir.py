@@ -121,18 +121,25 @@ EMPTY: "list[Node | None]" = [None] * CHUNK
 class Table:
     """Records by id, in chunks that copies share until one of them writes to a chunk."""
 
-    __slots__ = ("_chunks", "_own", "size")
+    __slots__ = ("_chunks", "_copies", "_own", "size")
 
     def __init__(self, chunks: list[list[Node | None]] | None = None, size: int = 0) -> None:
         self._chunks = chunks if chunks is not None else []
         # The chunks that no other table shares.
         self._own: set[int] = set()
+        self._copies = 0
         self.size = size
 
     def copy(self) -> "Table":
         """Return a table that shares all chunks; from now on neither table owns them."""
         self._own.clear()
+        self._copies += 1
         return Table(self._chunks.copy(), self.size)
+
+    @property
+    def state(self) -> tuple[int, int] | None:
+        """What no other state of this table equals; None while it has records of its own."""
+        return None if self._own else (self._copies, self.size)
 
     def get(self, id: int) -> Node | None:
         """Return the record with this id, or None."""

@@ -44,12 +44,13 @@ class Reach:
     def stale(self, changed: Iterable[int]) -> frozenset[int]:
         """Return those of the given nodes that exist, and all their descendants."""
         key = frozenset(changed)
-        if key not in self._stale:
+        stale = self._stale.get(key)
+        if stale is None:
             if len(self._stale) >= MOST:
                 self._stale.clear()
             there = [id for id in key if id in self._ir]
-            self._stale[key] = frozenset(self._ir.descendants(there))
-        return self._stale[key]
+            stale = self._stale[key] = frozenset(self._ir.descendants(there))
+        return stale
 
     def mentions(self, needed: frozenset[int]) -> Mentioned:
         """Return the symbols that nodes mention, each with the first such node."""

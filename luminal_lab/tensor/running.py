@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set as AbstractSet
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from typing_extensions import override
 
@@ -16,7 +16,32 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.errors import GraphError, InputError, nearest
 from luminal_lab.interrupts import this_process
 from luminal_lab.tensor.arguments import told
+from luminal_lab.tensor.reach import Reach
 from luminal_lab.tensor.sizes import bind_dims, named_sizes
+
+
+class Program(Protocol):
+    """A compiled graph, with the same outputs in the same order."""
+
+    @property
+    def written(self) -> IR:
+        """The graph as written."""
+        ...
+
+    @property
+    def ir(self) -> IR:
+        """The graph to run."""
+        ...
+
+    def values(
+        self,
+        environment: Environment,
+        wanted: AbstractSet[int],
+        known: Mapping[int, Array],
+        trace: list[NodeStep] | None,
+    ) -> dict[int, Array]:
+        """Return the values of nodes of that graph, by their ids."""
+        ...
 
 
 class Request(NamedTuple):
@@ -37,22 +62,43 @@ class Request(NamedTuple):
     """The nodes whose values stay after the run."""
     into: Mapping[int, int] | None
     """The node of the compiled graph for each node as written."""
+    pairs: tuple[tuple[int, int], ...]
+    """The same, of what a run returns."""
     targets: frozenset[int]
     """The nodes requested from the compiled graph."""
+
+
+class Prepared(NamedTuple):
+    """What a session's runs have in common for as long as its graph and its requests stay."""
+
+    program: Program | None
+    ir: IR
+    """The graph as written."""
+    reach: Reach
+    request: Request
+    own: frozenset[int]
+    """The inputs that need data of the session's."""
+    table: tuple[int, int] | None
+    """The state of the session's table."""
+    outputs: AbstractSet[int]
+    kept: AbstractSet[int]
+    carries: Mapping[int, int]
 
 
 class Turn:
     """A block in which this process runs a graph, unless it runs already."""
 
-    __slots__ = ("_busy", "_process", "_turns")
+    __slots__ = ("_busy", "_process", "_turns", "_what")
 
-    def __init__(self, turns: dict[int, object], busy: Callable[[], GraphError]) -> None:
-        self._turns, self._busy, self._process = turns, busy, this_process()
+    def __init__(
+        self, turns: dict[int, object], busy: Callable[[str], GraphError], what: str
+    ) -> None:
+        self._turns, self._busy, self._what, self._process = turns, busy, what, this_process()
 
     def __enter__(self) -> None:
         # One atomic step, so that only one of two threads succeeds.
         if self._turns.setdefault(self._process, self) is not self:
-            raise self._busy()
+            raise self._busy(self._what)
 
     def __exit__(self, *error: object) -> None:
         self._turns.pop(self._process, None)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, cast
 
 from typing_extensions import TypeIs, override
 
@@ -34,34 +33,10 @@ from luminal_lab.tensor.arguments import is_function, told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.reach import MOST, Reach
-from luminal_lab.tensor.running import Request, Run, Turn
+from luminal_lab.tensor.running import Prepared, Program, Request, Run, Turn
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources
 from luminal_lab.tensor.trees import Tree, leaves
-
-
-class Program(Protocol):
-    """A compiled graph, with the same outputs in the same order."""
-
-    @property
-    def written(self) -> IR:
-        """The graph as written."""
-        ...
-
-    @property
-    def ir(self) -> IR:
-        """The graph to run."""
-        ...
-
-    def values(
-        self,
-        environment: Environment,
-        wanted: AbstractSet[int],
-        known: Mapping[int, Array],
-        trace: list[NodeStep] | None,
-    ) -> dict[int, Array]:
-        """Return the values of nodes of that graph, by their ids."""
-        ...
 
 
 @partial(told_methods, on="cx.", of_arguments=False)
@@ -97,6 +72,7 @@ class Store(Sources):
         self._carried: set[int] = set()  # the same, but from the next run on
         self._reach: Reach | None = None
         self._request: Request | None = None
+        self._prepared: Prepared | None = None
         self._turns: dict[int, object] = {}  # the process whose run is under way
 
     @property
@@ -134,8 +110,11 @@ class Store(Sources):
     @override
     def feed(self, tensor: Lazy, data: object, *, copy: bool) -> None:
         if self._fits_again(data, tensor.id):
-            with suppress(MemoryError):  # of which the other way says more
+            try:
                 array = data.copy() if copy else data
+            except MemoryError:
+                pass  # of which the other way says more
+            else:
                 # However far Ctrl-C lets this come, the next run sees all that was given.
                 self._changed.add(tensor.id)
                 self._given[tensor.id] = self._given.get(tensor.id, 0) + 1
@@ -456,13 +435,23 @@ class Store(Sources):
         if keep_all is not False or trace is not False:
             flag("execute: keep_all", keep_all)
             flag("execute: trace", trace)
-        if self.running:
-            raise self.busy("execute")
-        program, step = self.program(), self.step
+        prepared, step = self._prepared, self.step
+        if prepared is None or keep_all or not self._is_still(prepared):
+            if self.running:
+                raise self.busy("execute")
+            prepared = self._prepared = None
+        program = self.program() if prepared is None else prepared.program
+        turns, process, mine = self._turns, this_process(), object()
         # Nothing is written meanwhile, so there is nothing to take back.
         try:
-            with held(), self.turn("execute"):
-                return self._execute(program, keep_all, trace)
+            with held():
+                # One atomic step, so that only one of two threads succeeds.
+                if turns.setdefault(process, mine) is not mine:
+                    raise self.busy("execute")
+                try:
+                    return self._execute(prepared or self._prepare(program, keep_all), trace)
+                finally:
+                    del turns[process]
         except KeyboardInterrupt:
             if self.step == step:
                 with self.whole(), stoppable(lambda: None):
@@ -490,7 +479,7 @@ class Store(Sources):
 
     def turn(self, what: str) -> Turn:
         """Return a context that locks the graph for a run, or raises if a run is under way."""
-        return Turn(self._turns, lambda: self.busy(what))
+        return Turn(self._turns, self.busy, what)
 
     def busy(self, what: str) -> GraphError:
         """Return the error for a run under way."""
@@ -500,12 +489,48 @@ class Store(Sources):
             hint="functions that a run calls, and other threads, must use graphs of their own",
         )
 
-    def _execute(self, program: Program | None, keep_all: bool, trace: bool) -> Run | None:
-        """Run the graph; Ctrl-C waits, except while values are computed, which changes no state."""
+    def _is_still(self, prepared: Prepared) -> bool:
+        """Return whether the graph and the requests are what they were."""
+        return (
+            self._table.state == prepared.table
+            and self.begun is None
+            and not self._probes
+            and self._outputs.keys() == prepared.outputs
+            and self._kept == prepared.kept
+            and self._carries == prepared.carries
+            and self.is_current(prepared.program)
+        )
+
+    def is_current(self, program: Program | None) -> bool:
+        """Return whether a program would be run again, if the graph has stayed what it was."""
+        return program is None
+
+    def _prepare(self, program: Program | None, keep_all: bool) -> Prepared:
+        """Find what all runs have in common until something changes."""
         ir = self.ir
         reach = self._reached(ir)
         request = self._requested(ir, reach, program, keep_all)
-        dims = self._bind(ir, request.needed)
+        prepared = Prepared(
+            program,
+            ir,
+            reach,
+            request,
+            frozenset(reach.own_inputs(self._lent).keys() & request.needed),
+            self._table.state,
+            self._outputs.keys() | (),
+            self._kept.copy(),
+            self._carries.copy(),
+        )
+        if prepared.table is not None and not keep_all and not self._probes:
+            self._prepared = prepared
+        return prepared
+
+    def _execute(self, prepared: Prepared, trace: bool) -> Run | None:
+        """Run the graph; Ctrl-C waits, except while values are computed, which changes no state."""
+        program, ir, reach, request, own, *_ = prepared
+        if not self._data.keys() >= own:
+            self._provide(reach.own_inputs(self._lent).values(), request.needed)
+        dims = self._bind(ir, request.needed) if ir.symbols else {}
         versions, known_at = self._versions, (Parameter.changes, len(self._lent))
         changed = self._changed | self._carried | reach.random
         if known_at != self._known_at:
@@ -532,10 +557,20 @@ class Store(Sources):
         if known:
             values = {id: known[id] for id in known if id in request.held} | values
         self._values = values
-        self._bound |= dims
+        if dims:
+            self._bound |= dims
         self._versions, self._known_at = versions, known_at
-        self._changed, self._carried, self._unseen = set(), {*self._carries.values()}, set()
+        self._changed.clear()
+        self._unseen.clear()
         self.step += 1
+        if self._carries:
+            self._carry(ir, values)
+        else:
+            self._carried.clear()
+        return None if steps is None else Run(tuple(steps))
+
+    def _carry(self, ir: IR, values: Mapping[int, Array]) -> None:
+        """Give the carried values of a run to the inputs that they become."""
         lent, given, data = self._lent, self._given, self._data
         for new, old in self._carries.items():
             if old in lent:
@@ -546,8 +581,8 @@ class Store(Sources):
             data[old] = values[new]
         for old in self._providers.keys() & self._carries.values():
             del self._providers[old]
-        self._changed = set()
-        return None if steps is None else Run(tuple(steps))
+        self._changed.clear()
+        self._carried = {*self._carries.values()}
 
     def _requested(self, ir: IR, reach: Reach, program: Program | None, keep_all: bool) -> Request:
         """Return the current requests, cached until they change."""
@@ -576,6 +611,7 @@ class Store(Sources):
             # Nodes that passes have kept keep their meaning.
             into = {id: id for id in wanted if program.written[id] in program.ir}
             into |= zip(program.written.output_ids, program.ir.output_ids, strict=True)
+        targets = {id: into[id] for id in wanted if id in into} if into else None
         self._request = Request(
             ir,
             compiled,
@@ -586,7 +622,8 @@ class Store(Sources):
             frozenset(wanted),
             self._outputs.keys() | self._kept,
             into,
-            frozenset(into[id] for id in wanted if id in into) if into else frozenset(wanted),
+            tuple(targets.items()) if targets else (),
+            frozenset(wanted if targets is None else targets.values()),
         )
         return self._request
 
@@ -595,11 +632,13 @@ class Store(Sources):
 
     def _known(self, reach: Reach, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
         """Return the values that are valid for the present inputs."""
-        if dims and self._is_new(dims):
+        if (dims and self._is_new(dims)) or not self._values:
             return {}
-        if not changed or not self._values:
+        if not changed:
             return self._values
         stale = reach.stale(changed)
+        if stale >= self._values.keys():
+            return {}
         return {id: value for id, value in self._values.items() if id not in stale}
 
     def _reached(self, ir: IR) -> Reach:
@@ -612,12 +651,8 @@ class Store(Sources):
         return any(self._bound.get(name, size) != size for name, size in dims.items())
 
     def _bind(self, ir: IR, needed: frozenset[int]) -> dict[str, int]:
+        """Return the sizes of dims; what they follow from is there."""
         reach = self._reached(ir)
-        own = reach.own_inputs(self._lent)
-        if not self._data.keys() >= own.keys() & needed:
-            self._provide(own.values(), needed)
-        if not ir.symbols:
-            return {}
         there = [(node, self._data.get(node.id)) for node in reach.open_inputs(self._lent)]
         shapes = {node: array.shape for node, array in there if array is not None}
         given = tuple([(node.id, shape) for node, shape in shapes.items()])
@@ -740,7 +775,7 @@ def _interpret(
     if known:
         known = {into[id]: value for id, value in known.items() if id in into}
     values = what.values(environment, request.targets, known, trace)
-    return {id: values[into[id]] for id in request.wanted if id in into}
+    return {id: values[target] for id, target in request.pairs}
 
 
 def _moved(what: str, source: Lazy, target: Lazy) -> tuple[Node, Array]:

@@ -68,6 +68,29 @@ def test_copies_of_tables_are_independent(steps: list[tuple[str, int]]):
         assert table.get(1_000) is None
 
 
+def test_the_state_of_a_table_is_never_met_again_after_a_change():
+    table = chain(3)
+    node = table.get(1)
+    assert node is not None
+    assert table.state is None  # its records are its own
+    states = [table.copy() and table.state]
+    assert table.state == states[0]
+    changes = (
+        lambda: table.set(1, None),
+        lambda: table.set(1, node),
+        lambda: table.append(node._replace(id=3)),
+        lambda: table.truncate(3),
+        lambda: table.truncate(0),
+    )
+    for change in changes:
+        change()
+        assert table.state not in states
+        table.copy()
+        assert table.state not in states
+        states.append(table.state)
+    assert None not in states
+
+
 def test_a_snapshot_after_an_edit_is_small_and_the_parts_of_a_table_are_shared():
     table = chain(50_000)
     tracemalloc.start()

@@ -7,9 +7,7 @@ for its address, takes as long as the kernels of a small model.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from itertools import compress, count
-from operator import ne
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,6 +17,7 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.runtime.blocks import address_of
 
+IN_ORDER: Final = np.empty(0).flags.num & 0x101  # C_CONTIGUOUS and ALIGNED, as NumPy numbers them
 UNKNOWN: Final = object()
 """A version that equals no version."""
 
@@ -45,12 +44,11 @@ class InputPointers:
             self._versions, self._source = [UNKNOWN] * len(self._ids), environment.data
         versions: list[object] = [*map(environment.versions.get, self._ids)]
         owners = [owner() for owner in self._owners]
-        changed: Iterable[int] = compress(count(), map(ne, versions, self._versions))
-        if self._died:
-            self._died.clear()
-            dead = [at for at, owner in enumerate(owners) if owner is None]
-            changed = {*dead, *changed}
-        for at in changed:
+        if versions == self._versions and not self._died:
+            return owners
+        pairs = zip(versions, self._versions, owners, strict=True)
+        self._died.clear()
+        for at in [at for at, (new, old, own) in enumerate(pairs) if own is None or new != old]:
             versions[at] = self._find(at, versions[at], environment, owners)
         self._versions = versions
         return owners
@@ -60,8 +58,7 @@ class InputPointers:
     ) -> object:
         """Find one input; return the version that the next run compares."""
         array = environment.data(self._nodes[at])
-        flags = array.flags
-        if not (flags.c_contiguous and flags.aligned):
+        if array.flags.num & IN_ORDER != IN_ORDER:
             # Nobody but this run knows the copy, so the next one makes its own.
             array, version = np.require(array, requirements=("C", "A")), None
         base = array.base

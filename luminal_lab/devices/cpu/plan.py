@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.memory.numbers import Numbers
 from luminal_lab.kernels.user.kernel import check_tasks
+
+if TYPE_CHECKING:
+    from luminal_lab.devices.cpu.straight import StraightRun
 
 SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
 """Below both, one thread runs a launch, since waking another would take longer."""
@@ -53,6 +56,8 @@ class CPUBound(Bound):
     """The lists that are passed to the library, for sizes of dims."""
 
     plan: CPUPlan
+    straight: StraightRun | Literal[False] | None = None
+    """What runs it if it does nothing but launch; None until somebody has looked."""
 
     def __init__(self, plan: CPUPlan, dims: Mapping[str, int]) -> None:
         super().__init__(plan, dims)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Unpack
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment
+from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler, load
@@ -21,12 +21,14 @@ from luminal_lab.devices.cpu.assembly import cpu_maker
 from luminal_lab.devices.cpu.libraries import KernelLibrary, Libraries, ProgramLibraries
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun
+from luminal_lab.devices.cpu.straight import StraightRun
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
 from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.devices.runtime.worklist import NodeWork, Worklist
 from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import held
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.render.c.program import (
     POOL,
@@ -213,6 +215,25 @@ class CPUProgram(CPUSource):
             if function in [phase.function for phase in self.list.uses[number].kernel.phases]
         ]
         return "\n".join(dict.fromkeys(str(origin) for origin in origins if origin is not None))
+
+    @override
+    def run(
+        self,
+        environment: Environment,
+        wanted: Iterable[int],
+        known: Mapping[int, Array],
+        trace: list[NodeStep] | None = None,
+    ) -> dict[int, Array]:
+        if not known and not environment.probes and trace is None and "library" in vars(self):
+            plan = self.plan(frozenset(wanted), dims=environment.dims)
+            bound = plan.bound(environment.dims)
+            if bound.straight is None:
+                bound.straight = StraightRun.fits(self, bound) and StraightRun(self, bound)
+            if bound.straight:
+                with held(), self.turn():
+                    self.ran_sizes = plan.asked.sizes
+                    return bound.straight.run(environment)
+        return super().run(environment, wanted, known, trace)
 
     @override
     def started(self, plan: CPUPlan, given: RunData) -> CPURun:

@@ -85,8 +85,9 @@ class CPURun(DeviceRun[CPUBound]):
     def find_inputs(self, *, may_overwrite: bool) -> None:
         self.arrays = {}
         plan, values = self.plan, self.plan.values
-        self.owners = plan.pointers.find(self.environment)
-        values[plan.pointers.slots] = plan.pointers.addresses
+        pointers = plan.pointers
+        self.owners = pointers.find(self.environment)
+        values[pointers.slots] = pointers.addresses
         if plan.carried and not (may_overwrite and self._finds_again()):
             self._find_carried(may_overwrite=may_overwrite)
         for node_id, slot in plan.known:
@@ -132,8 +133,7 @@ class CPURun(DeviceRun[CPUBound]):
     @override
     def find_outputs(self) -> None:
         values, program, bound = self.plan.values, self.program, self.bound
-        arena, scratch = program.memory(bound)
-        bound.locate(arena, scratch)
+        bound.locate(*program.memory(bound))
         read: set[int] = set()
         if program.reuse_outputs:
             read.update(id(array.base) for array in self.arrays.values())

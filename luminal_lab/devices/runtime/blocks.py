@@ -121,7 +121,7 @@ class BlockPool:
         if blocks is None:
             blocks = self._all[size] = []
         for block in blocks:
-            if not block.holders:
+            if sys.getrefcount(block.raw) == UNHELD:
                 return block
         try:
             block = self.make(size)

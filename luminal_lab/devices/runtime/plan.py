@@ -359,7 +359,7 @@ class RunPlan(Generic[BoundT]):
 
     def bound(self, dims: Mapping[str, int]) -> BoundT:
         """Return the run for some sizes of dims."""
-        key = tuple([dims[name] for name in self.list.dims if name in dims])
+        key = tuple([dims[name] for name in self.list.dims if name in dims]) if dims else ()
         return self._bound.get(key) or self._bound.keep(key, self.bound_type(self, dims))
 
     def memory(self, dims: Mapping[str, int]) -> PlacedMemory:

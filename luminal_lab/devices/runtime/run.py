@@ -53,7 +53,6 @@ class DeviceRun(ABC, Generic[BoundT]):
         """Keeps memory from being reused before a value is in it."""
         self.blocks: dict[int, MemoryBlock] = {}
         """The program's own memory that the host sees, by slot."""
-        self.starts, self.calls = {}, {}
 
     def run(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         """Do all work, and return the requested values."""
@@ -67,18 +66,26 @@ class DeviceRun(ABC, Generic[BoundT]):
         # A timed graph runs without keeping its results.
         self.find_inputs(may_overwrite=trace is None)
         self.find_outputs()
-        passed = self.passed()
+        passed = self.passed() if self.plan.passed else {}
         for id, value in passed.items():
             self.probe(id, value)
         if trace is not None:
-            self.times = [0.0] * len(self.plan.works)
+            self.times, self.starts, self.calls = [0.0] * len(self.plan.works), {}, {}
         self.work()
         if trace is not None:
             trace += self.traced()
-        return passed | self.results()
+        results = self.results()
+        return passed | results if passed else results
 
     def work(self) -> None:
         """Do all work in order."""
+        if self.times is None and not self.plan.probed:
+            for span in self.bound.spans:
+                if span.is_launched:
+                    self.launch(span)
+                else:
+                    self.by_hand(span.first)
+            return
         for span in self.bound.spans:
             start = perf_counter()
             if span.is_launched:
@@ -188,17 +195,18 @@ class DeviceRun(ABC, Generic[BoundT]):
         """Return those of some computed values that were requested."""
         results: dict[int, Array] = {}
         taken: set[int] = set()
-        wanted = self.plan.asked.wanted
+        wanted, blocks = self.plan.asked.wanted, self.blocks
         for id, slot, shape, dtype in computed:
             if id not in wanted:
                 continue
-            if slot not in self.blocks:
+            block = blocks.get(slot)
+            if block is None:
                 array = self.fetched(id, slot, shape, dtype)
             elif slot in taken:
-                array = self.blocks[slot].array(shape, dtype).copy()
+                array = block.array(shape, dtype).copy()
             else:
-                array = self.blocks[slot].array(shape, dtype)
-                self.blocks[slot].given = weakref.ref(array)
+                array = block.array(shape, dtype)
+                block.given = weakref.ref(array)
             results[id] = array
             taken.add(slot)
         return results
