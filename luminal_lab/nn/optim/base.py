@@ -7,7 +7,7 @@ the next run, of this graph or another, starts from both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, cast
 
 from typing_extensions import override
@@ -100,13 +100,15 @@ class Optimiser(Module):
         *,
         clip_norm: float | None = None,
         clip_value: float | None = None,
+        checkpoint: Sequence[str] = (),
     ) -> dict[str, Tensor]:
         """Make each run of the loss's graph a step that reduces it; return the next weights.
 
         The loss is retrieved: after a run it is the loss of the weights before the step.
         By default the weights are all trainable parameters that the loss depends
         on; what holds blocks of few bits stays as it is. Gradients are clipped first by value and
-        then by their norm, on request.
+        then by their norm, on request. The values of the scopes named by `checkpoint` are not kept
+        for the gradients, but computed once more, as in `ll.grad`.
 
         >>> weight = ll.Parameter((2,), value=[1, -1], name="w")
         >>> updates = ll.nn.SGD(lr=0.25).minimise((cx.parameter(weight) ** 2).sum())
@@ -119,7 +121,7 @@ class Optimiser(Module):
         trained = self._behind(loss, weights)
 
         def write() -> dict[str, Tensor]:
-            gradients = grad(loss, trained)
+            gradients = grad(loss, trained, checkpoint=checkpoint)
             if clip_value is not None:
                 gradients = clip_grad_value(gradients, clip_value)
             if clip_norm is not None:
