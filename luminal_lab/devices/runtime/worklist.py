@@ -96,7 +96,7 @@ class Unit:
     kernel: Kernel | None
     special: Mapping[int, Kernel] = field(default_factory=dict[int, Kernel])
     same_as: int | None = None
-    over: tuple[int, ...] = ()
+    over: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Worklist:
             makes.append(slot)
             self._results[node.id, index] = slot
         self.slot_of[node.id] = makes[0]
-        over = tuple((makes[0], reads[index]) for index in unit.over)
+        over = tuple((makes[result], reads[index]) for result, index in unit.over)
         own, use = self._use(node, unit.kernel, reads, makes)
         general, ways = Way(None if use is None else len(self.uses), own), dict[int, Way]()
         if use is not None:
@@ -338,7 +338,7 @@ class Worklist:
             if key not in self._by_text:
                 name = self._name(op.name)
                 self._by_text[key] = self.kernels[name] = self.maker.moving(op, types, name)
-            return Unit(self._by_text[key], over=(0,))
+            return Unit(self._by_text[key], over=((0, 0),))
         return Unit(None)
 
     def _of_body(self, body: IR) -> Unit:
@@ -365,7 +365,7 @@ class Worklist:
             special[number] = other
             if other.definition is not None:
                 also = overwritable(other.definition, other.nest)
-                over = tuple(index for index in over if index in also)
+                over = tuple(pair for pair in over if pair in also)
         return Unit(kernel, special, over=over)
 
     def _kernel(

@@ -5,7 +5,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.definition import Definition, Output
 from luminal_lab.kernels.definition.terms import Fold, Lookup, Read, walk
-from luminal_lab.kernels.nest.nest import Nest, accesses
+from luminal_lab.kernels.nest.nest import Nest
 
 
 def same_bytes(definition: Definition) -> int | None:
@@ -31,26 +31,30 @@ def same_bytes(definition: Definition) -> int | None:
     return names.index(term.buffer)
 
 
-def overwritable(definition: Definition, nest: Nest | None = None) -> tuple[int, ...]:
-    """Return the inputs that a kernel may write its only result over: no element is needed twice.
+def overwritable(definition: Definition, nest: Nest | None = None) -> tuple[tuple[int, int], ...]:
+    """Return each result that may be written over an input: no element is needed after that.
 
-    With its nest, also those that are read where the result is written, after sums of others.
+    With a kernel's nest, also over those that are read where a result is written, after sums of
+    others. Of several results each may have the memory of one input.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> overwritable(parse_definition('''kernel add(x: f32[4], b: f32[1]) -> (y: f32[4])
     ...   y[i < 4] = x[i] + b[0]'''))
-    (0,)
+    ((0, 0),)
     """
-    if len(definition.outputs) != 1:
+    if nest is not None:
+        safe = nest.overwritable
+    elif len(definition.outputs) == 1:
+        safe = {(definition.outputs[0].name, name) for name in _by_terms(definition)}
+    else:
         return ()
-    (output,) = definition.outputs
-    safe = _by_nest(nest) if nest is not None else _by_terms(definition)
     return tuple(
-        position
+        (result, position)
+        for result, output in enumerate(definition.outputs)
         for position, (name, type) in enumerate(definition.inputs)
         if type.shape == output.type.shape
         and type.dtype.itemsize == output.type.dtype.itemsize
-        and name in safe
+        and (output.name, name) in safe
     )
 
 
@@ -77,17 +81,3 @@ def _axes(line: Output) -> Shape:
     return tuple(
         0 if size == 1 else axis for axis, size in zip(line.axes, line.type.shape, strict=True)
     )
-
-
-def _by_nest(nest: Nest) -> set[str]:
-    """Return the inputs that are read only where the result is written, at the same element."""
-    safe = {access.name for access in accesses(nest.body) if access.how == "read"}
-    results = {name for name, _ in nest.outputs}
-    for access in accesses(nest.body):
-        if access.name in results and access.how != "=":
-            return set()
-        if access.how == "read":
-            set_ = access.statement
-            if set_.name not in results or access.index != set_.index:
-                safe.discard(access.name)
-    return safe

@@ -42,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Literal, TypeAlias, TypeVar
 
 from typing_extensions import override
@@ -222,6 +223,44 @@ class Nest:
         return (self.over, self.outputs[0].name) if self.over else ()
 
     @cached_property
+    def overwritable(self) -> Mapping[tuple[str, str], bool]:
+        """The results that may lie where an input does, each with that input.
+
+        Every element of the input is read in the block that writes the result, at the same place
+        and not after that; it maps to whether one statement does both. Otherwise the block must do
+        so once for each element, and by one thread: each loop around it has a say in the place.
+        """
+        reads: dict[str, list[tuple[int, int, Shape | None]]] = {b.name: [] for b in self.inputs}
+        writes: dict[str, dict[tuple[int, Shape | None], int]] = {b.name: {} for b in self.outputs}
+        repeats: set[int] = set()
+        for number, (block, around) in enumerate(blocks(self.body)):
+            axes = {loop.name for loop in around if loop.size != 1}
+            places = ((at, access) for at, s in enumerate(block) for access in accesses_of(s))
+            for at, access in places:
+                if access.name in reads:
+                    reads[access.name].append((number, at, access.index))
+                elif access.name in writes and access.how != "=":
+                    del writes[access.name]
+                elif access.name in writes:
+                    writes[access.name].setdefault((number, access.index), at)
+                    if not axes <= {s.name for dim in access.index or () for s in symbols(dim)}:
+                        repeats.add(number)
+        pairs: dict[tuple[str, str], bool] = {}
+        for result, name in product(writes, reads):
+            seen = reads[name]
+            gaps = [writes[result].get((number, index), -1) - at for number, at, index in seen]
+            is_own = not any(gaps)
+            if gaps and min(gaps) >= 0 and (is_own or repeats.isdisjoint(n for n, *_ in seen)):
+                pairs[result, name] = is_own
+        return pairs
+
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """Inputs and results of which one may be written before the other was used for the last."""
+        pairs = [pair for pair, is_own in self.overwritable.items() if not is_own]
+        return frozenset(name for pair in pairs for name in pair).union(self.alike)
+
+    @cached_property
     def names(self) -> set[str]:
         """All names in use."""
         return {*self.types, *self.loops, *self.dims}
@@ -324,6 +363,16 @@ def paths(
             yield from paths(statement.body, around)
 
 
+def blocks(block: Block, around: tuple[Loop, ...] = ()) -> Iterator[tuple[Block, tuple[Loop, ...]]]:
+    """Yield a block and all blocks in it, each with the loops around it."""
+    yield block, around
+    for statement in block:
+        if isinstance(statement, Loop):
+            yield from blocks(statement.body, (*around, statement))
+        elif isinstance(statement, When):
+            yield from blocks(statement.body, around)
+
+
 def assignments(block: Block) -> Iterator[Set]:
     """Yield what is set in a block, in order; a loop `at` a value reads it, and sets no array."""
     for statement in walk(block):
@@ -339,6 +388,14 @@ def assignments(block: Block) -> Iterator[Set]:
 def accesses(block: Block) -> Iterator[Access]:
     """Yield the reads and writes of arrays, in order."""
     for statement in assignments(block):
+        yield from accesses_of(statement)
+
+
+def accesses_of(statement: Statement) -> Iterator[Access]:
+    """Yield the reads and writes of one statement, without those of a block in it."""
+    if isinstance(statement, Loop) and statement.position:
+        statement = Set("", (), statement.position)
+    if isinstance(statement, Set):
         for name, index in reads_of(statement.term):
             yield Access(name, index, "read", statement)
         if statement.name:

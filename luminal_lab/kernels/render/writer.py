@@ -91,7 +91,7 @@ class Writer:
         given, written = dict[str, str](), arrays_written(block)
         for number, name in enumerate(buffers_of(self.nest)):
             const, type = "const " * (name not in written), C_TYPES[self.types[name].dtype]
-            is_alone = name not in self.nest.alike
+            is_alone = name not in self.nest.shared
             given[name] = self.dialect.buffer(c_name(name), type, number, const, is_alone=is_alone)
         return given
 

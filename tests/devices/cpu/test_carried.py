@@ -7,6 +7,8 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.devices.cpu.program import CPUProgram
+from luminal_lab.devices.runtime import worklist
+from luminal_lab.kernels.definition.definition import Definition
 from tests.needs import need
 
 
@@ -112,3 +114,51 @@ def test_a_timed_run_changes_nothing():
     assert values(tables) == [3, 4, 5]
     cx.execute()
     assert values(tables) == [4, 5, 6]
+
+
+def trained(device: ll.CPUCompiler | None = None, steps: int = 3) -> tuple[ll.Graph, list[np.ndarray]]:
+    """Return a graph that trains a model whose updates are kernels of three results."""
+    cx = ll.Graph()
+    x, wanted = cx.tensor((8, 5), name="x"), cx.tensor((8, 3), name="wanted")
+    model = ll.nn.Linear(5, 3).initialise(seed=0)
+    loss = ((model(ll.nn.LayerNorm(5)(x)).gelu() - wanted) ** 2).mean()
+    updates = ll.nn.AdamW(0.1).minimise(loss)
+    if device is not None:
+        cx.compile(ll.GenericCompiler(), device)
+    rng = np.random.default_rng(0)
+    for _ in range(steps):
+        x.set(rng.standard_normal((8, 5)))
+        wanted.set(rng.standard_normal((8, 3)))
+        cx.execute()
+    return cx, [update.numpy().copy() for update in updates.values()]
+
+
+def test_the_weights_and_the_state_of_an_optimiser_are_written_over():
+    need("cc")
+    cx, values = trained(ll.CPUCompiler())
+    program = cx.compilation.runner
+    assert isinstance(program, CPUProgram)
+    carries = program.memory_plan.carries
+    in_place = [carry for carry in carries if not carry.why_not]
+    assert len(in_place) > len(carries) / 2
+    _, judged = trained()
+    for value, wanted in zip(values, judged, strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=2e-4, atol=2e-6)
+
+
+def test_a_result_written_over_what_is_still_needed_is_seen(monkeypatch):
+    need("cc")
+
+    def all_of_them(definition: Definition, nest: object) -> tuple[tuple[int, int], ...]:
+        return tuple(
+            (result, at)
+            for result, output in enumerate(definition.outputs)
+            for at, given in enumerate(definition.inputs)
+            if given.type == output.type
+        )
+
+    _, judged = trained()
+    monkeypatch.setattr(worklist, "overwritable", all_of_them)
+    _, values = trained(ll.CPUCompiler())
+    pairs = zip(values, judged, strict=True)
+    assert not all(np.allclose(value, wanted, rtol=2e-4, atol=2e-6) for value, wanted in pairs)
