@@ -23,18 +23,22 @@ class CarriedArrays:
     """The arrays that a run has returned in the places of inputs.
 
     `places` has for each such input its node, all slots in its place, the memory, and the id of the
-    result; `results` are all results of the run.
+    result; `carried` are all inputs that are written over, and `results` all results of the run.
     """
 
     def __init__(
         self,
         places: Sequence[tuple[Node, tuple[int, ...], MemoryBlock, int]],
+        carried: Sequence[tuple[Node, int]],
         results: list[Result],
         arrays: Mapping[int, Array],
     ) -> None:
         self.nodes = [node for node, *_ in places]
         self.ids = [id for *_, id in places]
         self.inputs = [slots[0] for _, slots, *_ in places]
+        placed = {node.id for node in self.nodes}
+        self.rest = [(node, slot) for node, slot in carried if node.id not in placed]
+        """What holds no result in the end: a value on the way was written there."""
         self.results = results
         self.others = [result for result in results if result[0] not in self.ids]
         """The results that lie elsewhere."""

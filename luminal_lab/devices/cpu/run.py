@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from signal import SIGINT, raise_signal
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -88,30 +88,32 @@ class CPURun(DeviceRun[CPUBound]):
         pointers = plan.pointers
         self.owners = pointers.find(self.environment)
         values[pointers.slots] = pointers.addresses
-        if plan.carried and not (may_overwrite and self._finds_again()):
-            self._find_carried(may_overwrite=may_overwrite)
+        if plan.carried:
+            last = self._found_again() if may_overwrite else None
+            rest = plan.carried if last is None else last.rest
+            self._find_carried(rest, may_overwrite=may_overwrite)
         for node_id, slot in plan.known:
             array = np.require(self.known[node_id], requirements=("C", "A"))
             values[slot] = address_of(array)
             self.arrays[slot] = array
 
-    def _finds_again(self) -> bool:
-        """Return whether what is written over is what the last run has returned, all of it."""
+    def _found_again(self) -> CarriedArrays | None:
+        """Return what the last run has returned in the places of inputs, if it lies there still."""
         last = self.plan.returned
         if last is None:
-            return False
+            return None
         arrays = [*map(self.environment.data, last.nodes)]
         if not last.are_alone(arrays):
-            return False
+            return None
         self.rewritten = arrays
         self.plan.values[last.slots] = last.addresses
         self.blocks.update(last.blocks)
         self.arrays.update(zip(last.inputs, arrays, strict=True))
-        return True
+        return last
 
-    def _find_carried(self, *, may_overwrite: bool) -> None:
+    def _find_carried(self, carried: Iterable[tuple[Node, int]], *, may_overwrite: bool) -> None:
         plan, values = self.plan, self.plan.values
-        for node, slot in plan.carried:
+        for node, slot in carried:
             array = self.environment.data(node)
             block = self.program.blocks.owner(array)
             if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
@@ -181,15 +183,14 @@ class CPURun(DeviceRun[CPUBound]):
             rewritten = dict(zip(last.ids, self.rewritten, strict=True))
             return rewritten | self.returned(last.others)
         returned = self.returned(results)
+        ids = {at: id for id, at, *_ in results if id in returned}
         places = [
-            (node, slots, self.blocks[slots[0]], id)
+            (node, slots, self.blocks[slots[0]], next(ids[at] for at in slots if at in ids))
             for node, slot in plan.carried
             for slots in [plan.owned[slot]]
-            for id, at, *_ in results
-            if at in slots and id in returned
+            if not ids.keys().isdisjoint(slots)
         ]
-        is_all = len(places) == len(plan.carried)
-        plan.returned = CarriedArrays(places, results, returned) if is_all else None
+        plan.returned = CarriedArrays(places, plan.carried, results, returned) if places else None
         return returned
 
     @override
