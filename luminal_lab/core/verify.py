@@ -33,8 +33,7 @@ def verify(ir: IR, known: IR | None = None) -> None:
     >>> ll.verify(cx.ir)
     """
     check_ir("verify", ir)
-    graphs = [ir]
-    done: set[int] = set()
+    graphs, done = [ir], set[int]()
     for graph in graphs:
         if not NAME.fullmatch(graph.name):  # generated code has it in comments
             _fail(graph, None, "this cannot be the name of a graph")
@@ -53,8 +52,7 @@ def verify(ir: IR, known: IR | None = None) -> None:
 def _verify_nodes(ir: IR) -> None:
     get = ir.table.get
     inferred: dict[Hashable, tuple[TensorType, ...]] = {}
-    placed: set[int] = set()
-    names: set[str] = set()
+    placed, names = set[int](), set[str]()
     dims: dict[str, Symbol] = {}
     for node in ir.nodes:
         name = node.meta.name
@@ -96,8 +94,7 @@ def _fresh_nodes(ir: IR, known: IR) -> Sequence[Node] | None:
         placed.add(node.id)
         if node.id in differing:
             fresh.append(node)
-    names: set[str] = set()
-    right: set[Hashable] = set()
+    names, right = set[str](), set[Hashable]()
     for node in fresh:
         old, name = known.table.get(node.id), node.meta.name
         # Its users need no check if its type is unchanged.

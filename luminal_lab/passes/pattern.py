@@ -422,6 +422,47 @@ def find(pattern: Pattern, node: Node, graph: NodeLookup) -> Iterator[Bindings]:
     return iter(_ways(pattern, node, {}, graph))
 
 
+def outline(node: Node, records: Sequence[Node | None], depth: int = 2) -> object:
+    """Return what a pattern can see of a node down to a depth: ops, and constants' numbers.
+
+    Nodes of equal outlines, as in equal layers, resemble the same patterns.
+    """
+    op = node.op
+    if isinstance(op, Constant):
+        value = op.value  # 0.0 is not -0.0, and True is not 1
+        shown = str(value) if value.__class__ is float and not value else value
+        return value.__class__, shown, op.dtype
+    if not depth:
+        return op.__class__
+    below = [outline(records[id] or node, records, depth - 1) for id in node.sources]
+    return (op.__class__, *below)
+
+
+def resembles(pattern: Pattern, node: Node, records: Sequence[Node | None], depth: int = 2) -> bool:
+    """Return whether a node may match a pattern, as far as its outline tells."""
+    match pattern:
+        case OpPattern(cls=cls, sources=parts):
+            if type(node.op) is not cls or not _has_sources(pattern, node):
+                return False
+            if not depth:
+                return True
+            below = [records[id] or node for id in node.sources]
+            orders = (below, below[::-1]) if cls.commutative else (below,)
+            return any(
+                all(
+                    resembles(part, source, records, depth - 1)
+                    for part, source in zip(parts, order, strict=False)
+                )
+                for order in orders
+            )
+        case NumberPattern():
+            return isinstance(node.op, Constant) and pattern.equals(node.op.value, node.dtype)
+        case ConstantVariable():
+            return isinstance(node.op, Constant)
+        case _:
+            return True
+
+
 def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: NodeLookup) -> Iterable[Bindings]:
     op = node.op
     match pattern:

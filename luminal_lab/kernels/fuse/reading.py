@@ -124,6 +124,8 @@ class GraphReading(Asking):
         """The nodes that must be in memory: the needed ones, and the nodes that kernels read."""
         self.behind: dict[int, int] = {}
         """For each node, the nodes from which it is computed, as bits, itself included."""
+        self._results: dict[int, tuple[int, ...]] = {}
+        """For each node of a kernel with several results, these."""
         self._again: dict[int, Again | str] = {}
         self._packed: dict[int, frozenset[int]] = {}
         """For each node that only bytes in memory and numbers are behind, these and what is made
@@ -271,12 +273,22 @@ class GraphReading(Asking):
         self.products.clear()
         self.stored.update(reads)
         if len(exits) > 1:
-            ends, whole = self.bits(exits), 0
+            whole = 0
             for id in members:
                 whole |= self.behind[id]
-            for id, behind in self.behind.items():
-                if behind & ends:
-                    self.behind[id] = behind | whole
+            for id in self._after(exits):
+                self.behind[id] |= whole
+            self._results.update(dict.fromkeys(members, tuple(exits)))
+
+    def _after(self, ids: Iterable[int]) -> set[int]:
+        """Return some nodes and those that wait for them, as kernels do for all that they read."""
+        todo, seen = [*ids], {*ids}
+        while todo:
+            id = todo.pop()
+            near = {*self.ir.readers.get(id, ()), *self._results.get(id, ())} - seen
+            seen |= near
+            todo += near
+        return seen & self.live
 
     # -- computing anew ----------------------------------------------------------------------------
 
