@@ -270,15 +270,15 @@ class NodeLookup:
     @cached_property
     def names(self) -> dict[str, int]:
         """The id of every node by its name."""
-        return {node.name: node.id for node in self.table}
+        return {meta.name or str(id): id for id, _, _, _, _, meta in self.table}
 
     @cached_property
     def readers(self) -> dict[int, dict[int, None]]:
         """The ids of the nodes that read a node, in order."""
         readers: dict[int, dict[int, None]] = {}
-        for node in self.table:
-            for source in node.sources:
-                readers.setdefault(source, {})[node.id] = None
+        for id, _, sources, _, _, _ in self.table:
+            for source in sources:
+                readers.setdefault(source, {})[id] = None
         return readers
 
     @cached_property
@@ -467,7 +467,7 @@ class IR(NodeLookup, DrawnGraph):
 def in_order(table: Table, schedule: Sequence[int]) -> tuple[Node, ...]:
     """Return all nodes, sources before users, otherwise in the order of the schedule or of ids."""
     nodes = tuple(table)
-    if not schedule and not any(id >= node.id for node in nodes for id in node.sources):
+    if not schedule and not any(s >= id for id, _, sources, _, _, _ in nodes for s in sources):
         return nodes
     # Each node as early as the wanted order allows, but after its sources.
     wanted = [node for id in schedule if (node := table.get(id)) is not None]

@@ -13,7 +13,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node, NodeLookup
 from luminal_lab.core.op import Op
 from luminal_lab.passes.asking import Misfit, kind_of
-from luminal_lab.passes.pattern import Match, find, outline, resembles, steps_of, why_not
+from luminal_lab.passes.pattern import Match, Outlines, find, resembles, steps_of, why_not
 from luminal_lab.passes.rule import FACTS, Rule, RuleSet
 from luminal_lab.passes.walking import Walk, Walking
 
@@ -56,15 +56,17 @@ def rewrite(
 
     fitting: dict[object, Sequence[Rule]] = {}
     """The rules for each outline: those of equal layers are looked up once."""
+    outlines = Outlines(edit.table)
 
     def step(node: Node) -> None:
-        records = edit.table.flat
-        shape = outline(node, records)
-        fit = fitting.get(shape)
+        near = by_op.get(type(node.op))
+        if near is None:
+            return
+        outline = outlines.of(node)
+        fit = fitting.get(outline)
         if fit is None:
-            near = by_op.get(type(node.op), ())
-            fit = [rule for rule in near if resembles(rule.pattern, node, records)]
-            fitting[shape] = fit
+            fit = [rule for rule in near if resembles(rule.pattern, node, edit)]
+            fitting[outline] = fit
         if fit:
             _fire(edit, fit, node)
 

@@ -273,22 +273,21 @@ class GraphReading(Asking):
         self.products.clear()
         self.stored.update(reads)
         if len(exits) > 1:
-            whole = 0
-            for id in members:
-                whole |= self.behind[id]
-            for id in self._after(exits):
-                self.behind[id] |= whole
-            self._results.update(dict.fromkeys(members, tuple(exits)))
+            self._join(members, exits)
 
-    def _after(self, ids: Iterable[int]) -> set[int]:
-        """Return some nodes and those that wait for them, as kernels do for all that they read."""
-        todo, seen = [*ids], {*ids}
-        while todo:
-            id = todo.pop()
-            near = {*self.ir.readers.get(id, ()), *self._results.get(id, ())} - seen
-            seen |= near
-            todo += near
-        return seen & self.live
+    def _join(self, members: Iterable[int], exits: Sequence[int]) -> None:
+        """Have whatever waits for a result of a kernel wait for all that the kernel reads."""
+        behind, results, whole = self.behind, self._results, 0
+        for id in members:
+            whole |= behind[id]
+        todo = [*exits]
+        for id in todo:  # it grows
+            joined = behind[id] | whole
+            if joined != behind[id]:  # otherwise whatever waits for it waits for them already
+                behind[id] = joined
+                todo += self.ir.readers.get(id, {}).keys() & self.live
+                todo += results.get(id, ())
+        results.update(dict.fromkeys(members, tuple(exits)))
 
     # -- computing anew ----------------------------------------------------------------------------
 
