@@ -382,7 +382,7 @@ class IR(NodeLookup, DrawnGraph):
     @cached_property
     def symbols(self) -> Mapping[str, Symbol]:
         """The symbolic dims that shapes and fields mention, by name."""
-        types = {type for node in self.table for type in node.types}
+        types = {type for _, _, _, first, extra, _ in self.table for type in (first, *extra)}
         return mentioned(types, {node.op for node in self.table})
 
     def ancestors(self, nodes: Iterable[NodeLike], known: Container[int] = ()) -> set[int]:
