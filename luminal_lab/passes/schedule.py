@@ -114,7 +114,7 @@ class Plan:
         self.makes[node.id] = held or ()
         self.behind[node.id] = through(node, self.behind) if held is None else frozenset(held)
         behind = [self.behind[id] for id in node.sources]
-        reads = frozenset[Value]().union(*behind) if behind[1:] else frozenset(*behind)
+        reads = behind[0].union(*behind[1:]) if behind else frozenset[Value]()
         self.reads[node.id] = reads
         for value in held or ():
             self.readers[value] = []

@@ -80,7 +80,7 @@ class Recognise(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        search = _Search(ir, edit)
+        search = Search(ir, edit)
         for recogniser in self._recognisers:
             for index in search.places_of(recogniser):
                 search.try_at(recogniser, index)
@@ -95,7 +95,7 @@ class Recognise(Pass):
 
     @override
     def why_not(self, ir: IR, search: str, node: Node) -> str:
-        walk = _Search(ir, Edit(ir))
+        walk = Search(ir, Edit(ir))
         for recogniser in self._recognisers:
             if recogniser.name == search:
                 return walk.why_not(recogniser, node)
@@ -104,7 +104,7 @@ class Recognise(Pass):
         return super().why_not(ir, search, node)
 
 
-class _Search:
+class Search:
     """A walk over a graph that replaces regions by calls.
 
     Users come before their sources, so that the largest region is tried first.
