@@ -161,8 +161,8 @@ class Definition:
         >>> y = (cx.tensor((4,), name="x") * 2).retrieve()
         >>> compiled = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
         >>> print(cx.kernels["mul"].definition.named("double"))
-        kernel double(a: f32[4]) -> (b: f32[4])
-          b[i < 4] = a[i] * 2.0
+        kernel double(a: f32[4]) -> (O: f32[4])
+          O[i < 4] = a[i] * 2.0
         """
         other = replace(self, name=name)
         other.__dict__.update(types=self.types, dims=self.dims, texts=self.texts)
