@@ -130,14 +130,9 @@ class Edit(NodeLookup):
     def _ranks(self) -> dict[int, int]:
         # Each node ranks above its sources, so that a search for cycles can stop early. The
         # gaps leave room for nodes inserted between.
-        return {node.id: position << 32 for position, node in enumerate(in_order(self.table, ()))}
+        return {node.id: k << 32 for k, node in enumerate(self if self.log else self.base)}
 
     # These are the base's own until the first change.
-    @cached_property
-    @override
-    def names(self) -> dict[str, int]:
-        return self.base.names
-
     @cached_property
     @override
     def readers(self) -> dict[int, dict[int, None]]:
@@ -202,8 +197,7 @@ class Edit(NodeLookup):
         >>> edit.ir().nodes
         (%b, %a)
         """
-        schedule = tuple(self._ids(nodes))
-        signature = self.signature._replace(schedule=schedule)
+        signature = self.signature._replace(schedule=tuple(self._ids(nodes)))
         self._log("reorder", rule, -1, None, (), (), signature)
 
     def insert(
@@ -262,18 +256,19 @@ class Edit(NodeLookup):
                 f"replace: {old} is {old.type}, but {new} is {new.type}",
                 hint="insert a cast or a view first, so that the types are equal",
             )
-        users = tuple(user for user in self.users(old) if user is not new)
+        gone, come, read_by = old.id, new.id, self.users(old)
+        users = tuple([user for user in read_by if user is not new])
         self._refuse_cycle(old, new, {user.id for user in users})
         after = tuple(
-            user._replace(sources=tuple(new.id if id == old.id else id for id in user.sources))
+            user._replace(sources=tuple([come if id == gone else id for id in user.sources]))
             for user in users
         )
-        signature, now = self.signature, {old.id: new.id}
-        if old.id in signature.outputs:  # otherwise all entries of the log share the lists
-            outputs = tuple(now.get(id, id) for id in signature.outputs)
-            carries = tuple((now.get(id, id), into) for id, into in signature.carries)
-            signature = signature._replace(outputs=outputs, carries=carries)
-        is_free = len(users) == len(self.users(old)) and not isinstance(old.op, Input)
+        signature = self.signature
+        if gone in self.returned:  # otherwise all entries of the log share the lists
+            outputs = tuple([come if id == gone else id for id in signature.outputs])
+            pairs = [(come, b) if a == gone else (a, b) for a, b in signature.carries]
+            signature = signature._replace(outputs=outputs, carries=tuple(pairs))
+        is_free = len(users) == len(read_by) and not isinstance(old.op, Input)
         if renames and is_free and old.meta.name is not None and new.meta.name is None:
             bare = old._replace(meta=old.meta._replace(name=None))
             named = new._replace(meta=new.meta._replace(name=old.meta.name))
@@ -291,8 +286,8 @@ class Edit(NodeLookup):
         (%x,)
         """
         node = self[node]
-        inputs, outputs, carries, _ = self.signature
-        needed, hint = "it is an output" * (node.id in outputs), None
+        inputs, _, carries, _ = self.signature
+        needed, hint = "it is an output" * (node.id in self.returned), None
         if self.readers.get(node.id):
             needed, hint = f"{self.users(node)[0]} reads it", "replace it first, by edit.replace"
         given = isinstance(node.op, Input)
@@ -316,26 +311,27 @@ class Edit(NodeLookup):
         signature: Signature,
     ) -> None:
         if not self.log:
-            self.names = self.names.copy()
             self.readers = {id: users.copy() for id, users in self.readers.items()}
-        names, readers = self.names, self.readers
+        names: dict[str, int] | None = self.__dict__.get("names")  # unless nobody has asked
+        readers = self.readers
         for record in before:
             self.table.set(record.id, None)
-            names.pop(record.name, None)
+            if names is not None:
+                names.pop(record.name, None)
             for id in record.sources:
                 readers[id].pop(record.id, None)
         for record in after:
             self.table.set(record.id, record)
-            names[record.name] = record.id
+            if names is not None:
+                names[record.name] = record.id
             for id in record.sources:
                 readers.setdefault(id, {})[record.id] = None
         given, because = self._because or (rule, "")
         both = self.signature, signature
-        change = LogEntry(
-            kind, rule or given, node, into, before, after, both, self._firing, because
-        )
-        self.log.append(change)
-        self.signature = signature
+        change = kind, rule or given, node, into, before, after, both, self._firing, because
+        self.log.append(LogEntry(*change))
+        if signature is not self.signature:
+            self.signature, self.returned = signature, frozenset(signature.outputs)
         if self._because is None and kind != "insert":
             self._next_firing()
 
@@ -345,8 +341,7 @@ class Edit(NodeLookup):
             return
         self._firing += 1
         if self.limit is not None and self._firing > self.limit:
-            last = [change.rule for change in self.log[-100:] if change.kind != "insert"]
-            rules = dict.fromkeys(last)
+            rules = dict.fromkeys([c.rule for c in self.log[-100:] if c.kind != "insert"])
             listed = ", ".join(rule or "the pass itself" for rule in rules)
             what = "it makes" if len(rules) == 1 else "one of them makes"
             raise PassError(

@@ -8,6 +8,7 @@ are copied only when one of their records changes.
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain, zip_longest
 from operator import is_
 from typing import NamedTuple, TypeAlias, final
 
@@ -121,10 +122,11 @@ EMPTY: "list[Node | None]" = [None] * CHUNK
 class Table:
     """Records by id, in chunks that copies share until one of them writes to a chunk."""
 
-    __slots__ = ("_chunks", "_copies", "_own", "size")
+    __slots__ = ("_chunks", "_copies", "_flat", "_own", "size")
 
     def __init__(self, chunks: list[list[Node | None]] | None = None, size: int = 0) -> None:
         self._chunks = chunks if chunks is not None else []
+        self._flat: list[Node | None] = []
         # The chunks that no other table shares.
         self._own: set[int] = set()
         self._copies = 0
@@ -143,9 +145,14 @@ class Table:
 
     def get(self, id: int) -> Node | None:
         """Return the record with this id, or None."""
-        if 0 <= id < self.size:
-            return self._chunks[id >> CHUNK_BITS][id & (CHUNK - 1)]
-        return None
+        return self._chunks[id >> CHUNK_BITS][id & (CHUNK - 1)] if 0 <= id < self.size else None
+
+    @property
+    def flat(self) -> list[Node | None]:
+        """All records by id, for whoever reads many: valid until a record is appended."""
+        if len(self._flat) != len(self._chunks) << CHUNK_BITS:
+            self._flat[:] = chain.from_iterable(self._chunks)
+        return self._flat
 
     def set(self, id: int, node: Node | None) -> None:
         """Store a record under its id, growing the table as needed."""
@@ -157,6 +164,7 @@ class Table:
             self._chunks[index] = self._chunks[index].copy()
             self._own.add(index)
         self._chunks[index][id & (CHUNK - 1)] = node
+        self._flat[id : id + 1] = [node] if id < len(self._flat) else ()
 
     def append(self, node: Node) -> None:
         """Append a record."""
@@ -164,6 +172,7 @@ class Table:
         if offset and self.size >> CHUNK_BITS in self._own:
             self.size += 1
             self._chunks[-1][offset] = node
+            self._flat.clear()
         else:
             self.set(self.size, node)
 
@@ -178,11 +187,10 @@ class Table:
 
     def differing(self, other: "Table") -> Iterator[tuple[int, Node | None]]:
         """Yield the ids whose records differ from another table's, with this table's record."""
-        for index, mine in enumerate(self._chunks):
-            theirs = other._chunks[index] if index < len(other._chunks) else EMPTY
+        chunks = zip_longest(self._chunks, other._chunks, fillvalue=EMPTY)
+        for index, (mine, theirs) in enumerate(chunks):
             if mine is not theirs:
-                pairs = zip(mine, theirs, strict=True)
-                changes = enumerate(pairs, index << CHUNK_BITS)
+                changes = enumerate(zip(mine, theirs, strict=True), index << CHUNK_BITS)
                 yield from ((id, node) for id, (node, old) in changes if node is not old)
 
     def shares_all(self, other: "Table") -> bool:
@@ -190,11 +198,7 @@ class Table:
         return self.size == other.size and all(map(is_, self._chunks, other._chunks))
 
     def __iter__(self) -> Iterator[Node]:
-        for chunk in self._chunks:
-            if chunk is not EMPTY:
-                for node in chunk:
-                    if node is not None:
-                        yield node
+        return filter(None, chain.from_iterable(self._chunks))
 
 
 class Signature(NamedTuple):
@@ -273,16 +277,21 @@ class NodeLookup:
     @cached_property
     def names(self) -> dict[str, int]:
         """The id of every node by its name."""
-        return {node.name: node.id for node in self.table}
+        return {meta.name or str(id): id for id, _, _, _, _, meta in self.table}
 
     @cached_property
     def readers(self) -> dict[int, dict[int, None]]:
         """The ids of the nodes that read a node, in order."""
         readers: dict[int, dict[int, None]] = {}
-        for node in self.table:
-            for source in node.sources:
-                readers.setdefault(source, {})[node.id] = None
+        for id, _, sources, _, _, _ in self.table:
+            for source in sources:
+                readers.setdefault(source, {})[id] = None
         return readers
+
+    @cached_property
+    def returned(self) -> frozenset[int]:
+        """The ids of the outputs."""
+        return frozenset(self.signature.outputs)
 
     def sources(self, node: NodeLike) -> tuple[Node, ...]:
         """Return the nodes that a node reads, in order.
@@ -291,7 +300,8 @@ class NodeLookup:
         >>> cx.ir.sources(cx.ir.outputs[0])
         (%x, %w)
         """
-        return tuple([self[id] for id in self[node].sources])
+        flat = self.table.flat
+        return tuple([flat[id] or self[id] for id in self[node].sources])
 
     def users(self, node: NodeLike) -> tuple[Node, ...]:
         """Return the nodes that read a node, each once, in the order of their ids.
@@ -301,7 +311,8 @@ class NodeLookup:
         >>> cx.ir.users("x")
         (%y, %z)
         """
-        return tuple([self[id] for id in self.readers.get(self[node].id, ())])
+        flat = self.table.flat
+        return tuple([flat[id] or self[id] for id in self.readers.get(self[node].id, ())])
 
     def is_output(self, node: NodeLike) -> bool:
         """Return whether a node is one of the outputs.
@@ -310,7 +321,7 @@ class NodeLookup:
         >>> cx.ir.is_output("x"), cx.ir.is_output(y.node)
         (False, True)
         """
-        return self[node].id in self.signature.outputs
+        return self[node].id in self.returned
 
 
 @final
@@ -378,7 +389,7 @@ class IR(NodeLookup, DrawnGraph):
     @cached_property
     def symbols(self) -> Mapping[str, Symbol]:
         """The symbolic dims that shapes and fields mention, by name."""
-        types = {type for node in self.table for type in node.types}
+        types = {type for _, _, _, first, extra, _ in self.table for type in (first, *extra)}
         return mentioned(types, {node.op for node in self.table})
 
     def ancestors(self, nodes: Iterable[NodeLike], known: Container[int] = ()) -> set[int]:
@@ -390,12 +401,12 @@ class IR(NodeLookup, DrawnGraph):
         [%x, %y]
         """
         reached: set[int] = set()
-        todo = self._ids(nodes)
+        todo, flat = self._ids(nodes), self.table.flat
         while todo:
             id = todo.pop()
             if id not in reached and id not in known:
                 reached.add(id)
-                todo.extend(self[id].sources)
+                todo.extend((flat[id] or self[id]).sources)
         return reached
 
     def descendants(self, nodes: Iterable[NodeLike]) -> set[int]:
@@ -463,7 +474,7 @@ class IR(NodeLookup, DrawnGraph):
 def in_order(table: Table, schedule: Sequence[int]) -> tuple[Node, ...]:
     """Return all nodes, sources before users, otherwise in the order of the schedule or of ids."""
     nodes = tuple(table)
-    if not schedule and not any(id >= node.id for node in nodes for id in node.sources):
+    if not schedule and not any(s >= id for id, _, sources, _, _, _ in nodes for s in sources):
         return nodes
     # Each node as early as the wanted order allows, but after its sources.
     wanted = [node for id in schedule if (node := table.get(id)) is not None]

@@ -226,7 +226,9 @@ class Op:
     @override
     def __eq__(self, other: object) -> bool:
         """Compare class and fields as text does: -0.0 is not 0.0, NaN is NaN, True is not 1."""
-        return self is other or (type(self) is type(other) and _key(self) == _key(cast(Op, other)))
+        if self is other or type(self) is not type(other):
+            return self is other
+        return not fields_of(type(self)) or _key(self) == _key(cast(Op, other))
 
     @override
     def __hash__(self) -> int:

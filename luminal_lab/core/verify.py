@@ -33,8 +33,7 @@ def verify(ir: IR, known: IR | None = None) -> None:
     >>> ll.verify(cx.ir)
     """
     check_ir("verify", ir)
-    graphs = [ir]
-    done: set[int] = set()
+    graphs, done = [ir], set[int]()
     for graph in graphs:
         if not NAME.fullmatch(graph.name):  # generated code has it in comments
             _fail(graph, None, "this cannot be the name of a graph")
@@ -53,8 +52,7 @@ def verify(ir: IR, known: IR | None = None) -> None:
 def _verify_nodes(ir: IR) -> None:
     get = ir.table.get
     inferred: dict[Hashable, tuple[TensorType, ...]] = {}
-    placed: set[int] = set()
-    names: set[str] = set()
+    placed, names = set[int](), set[str]()
     dims: dict[str, Symbol] = {}
     for node in ir.nodes:
         name = node.meta.name
@@ -87,17 +85,14 @@ def _fresh_nodes(ir: IR, known: IR) -> Sequence[Node] | None:
     None means doubt: a check of all nodes then names the fault and the node.
     """
     differing = {id: node for id, node in ir.table.differing(known.table) if node is not None}
-    fresh: list[Node] = []
     placed: set[int] = set()
     are_in_place = all(id == node.id for id, node in differing.items())
-    for node in ir.nodes:
-        if not (are_in_place and placed.issuperset(node.sources)):
+    for id, _, sources, _, _, _ in ir.nodes:
+        if not (are_in_place and placed.issuperset(sources)):
             return None
-        placed.add(node.id)
-        if node.id in differing:
-            fresh.append(node)
-    names: set[str] = set()
-    right: set[Hashable] = set()
+        placed.add(id)
+    fresh = [node for node in ir.nodes if node.id in differing]
+    names, right = set[str](), set[Hashable]()
     for node in fresh:
         old, name = known.table.get(node.id), node.meta.name
         # Its users need no check if its type is unchanged.
@@ -161,7 +156,7 @@ def verify_signature(ir: IR) -> None:
             _fail(ir, node, "the signature lists it, but it is not an input")
         if listed[id] > 1:
             _fail(ir, node, "the signature lists it twice")
-    if len(ir.input_ids) != sum(isinstance(node.op, Input) for node in ir.table):
+    if len(ir.input_ids) != sum([isinstance(op, Input) for _, op, _, _, _, _ in ir.table]):
         missing = [n for n in ir.nodes if isinstance(n.op, Input) and n.id not in listed]
         _fail(ir, missing[0], "it is an input that the signature does not list")
     _verify_ends(ir)

@@ -76,9 +76,12 @@ class Asking:
     inquiry: Inquiry | None = None
 
     def missed(self, node: Node, why: str, *of: object) -> None:
-        """Say why a search does not go on at a node; each `{}` in the reason stands for an `of`."""
+        """Say why a search does not go on at a node.
+
+        Each `{}` in the reason stands for an `of`, and `{kind}` for what the node is.
+        """
         if self.inquiry is not None:
-            self.inquiry.missed(node, why.format(*of))
+            self.inquiry.missed(node, why.format(*of, kind=kind_of(node)))
 
     def reached(self, step: str, *of: object) -> None:
         """Note what a search has found on its way."""

@@ -24,7 +24,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Expr
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
-from luminal_lab.core.ir import Node, NodeLookup
+from luminal_lab.core.ir import Node, NodeLookup, Table
 from luminal_lab.core.op import Elementwise, Op, Scalar, TensorType, fields_of
 from luminal_lab.core.ops import (
     Add,
@@ -420,6 +420,95 @@ class Match:
 def find(pattern: Pattern, node: Node, graph: NodeLookup) -> Iterator[Bindings]:
     """Yield each match of a pattern with this node as its root."""
     return iter(_ways(pattern, node, {}, graph))
+
+
+class Outlines:
+    """What patterns can see of nodes two steps down: ops, numbers, and which sources are one node.
+
+    Nodes of equal outlines, as in equal layers, resemble the same patterns.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._near: dict[Node, object] = {}
+        """What can be seen of records one step down, which stays."""
+
+    def of(self, node: Node) -> object:
+        """Return the outline of a node."""
+        records, near = self._table.flat, self._near
+        below: list[object] = []
+        ids = [*node.sources]
+        for id in node.sources:
+            source = records[id] or node
+            seen = near.get(source)
+            if seen is None:
+                seen = near[source] = _seen_near(source, records)
+            below.append(seen)
+            ids += source.sources
+        first: dict[int, int] = {}
+        shared = (
+            [first.setdefault(id, k) for k, id in enumerate(ids)] if len({*ids}) < len(ids) else ()
+        )
+        return node.op.__class__, tuple(shared), *below
+
+
+def _seen_near(node: Node, records: Sequence[Node | None]) -> object:
+    if isinstance(node.op, Constant):
+        return _number(node.op)
+    ops = [(records[id] or node).op for id in node.sources]
+    below = [_number(op) if isinstance(op, Constant) else op.__class__ for op in ops]
+    return (node.op.__class__, *below)
+
+
+def _number(op: Constant) -> object:
+    value = op.value  # 0.0 is not -0.0, and True is not 1
+    shown = str(value) if value.__class__ is float and not value else value
+    return value.__class__, shown, id(op.dtype)
+
+
+def resembles(pattern: OpPattern, node: Node, graph: NodeLookup) -> bool:
+    """Return whether a node may match a pattern, as far as its outline tells."""
+    if not _resembles(pattern, node, graph.table.flat, 2):
+        return False
+    constants = _constants_in(pattern)
+    is_seen = _is_seen(pattern, 2) and len({*constants}) == len(constants)
+    return not is_seen or next(find(pattern, node, graph), None) is not None
+
+
+def _constants_in(pattern: Pattern) -> list[str]:
+    if isinstance(pattern, OpPattern):
+        return [name for part in pattern.sources for name in _constants_in(part)]
+    return [pattern.name] if isinstance(pattern, ConstantVariable) else []
+
+
+def _is_seen(pattern: Pattern, depth: int) -> bool:
+    """Return whether an outline of some depth tells all that a pattern asks, but for constants."""
+    if not isinstance(pattern, OpPattern):
+        return depth >= 0
+    return not pattern.fields and all(_is_seen(part, depth - 1) for part in pattern.sources)
+
+
+def _resembles(pattern: Pattern, node: Node, records: Sequence[Node | None], depth: int) -> bool:
+    match pattern:
+        case OpPattern(cls=cls, sources=parts):
+            if type(node.op) is not cls or not _has_sources(pattern, node):
+                return False
+            if not depth:
+                return True
+            below = [records[id] or node for id in node.sources]
+            return any(
+                all(
+                    _resembles(part, source, records, depth - 1)
+                    for part, source in zip(parts, order, strict=False)
+                )
+                for order in ((below, below[::-1]) if cls.commutative else (below,))
+            )
+        case NumberPattern():
+            return isinstance(node.op, Constant) and pattern.equals(node.op.value, node.dtype)
+        case ConstantVariable():
+            return isinstance(node.op, Constant)
+        case _:
+            return True
 
 
 def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: NodeLookup) -> Iterable[Bindings]:

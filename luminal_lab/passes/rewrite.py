@@ -13,7 +13,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node, NodeLookup
 from luminal_lab.core.op import Op
 from luminal_lab.passes.asking import Misfit, kind_of
-from luminal_lab.passes.pattern import Match, find, steps_of, why_not
+from luminal_lab.passes.pattern import Match, Outlines, find, resembles, steps_of, why_not
 from luminal_lab.passes.rule import FACTS, Rule, RuleSet
 from luminal_lab.passes.walking import Walk, Walking
 
@@ -33,7 +33,7 @@ def until_nothing_changes(
         waiting.discard(id)
         node = edit.table.get(id)
         # Another pass removes unread nodes.
-        if node is None or not (edit.readers.get(id) or edit.is_output(node)):
+        if node is None or not (edit.readers.get(id) or id in edit.returned):
             continue
         before = len(edit.log)
         step(node)
@@ -54,18 +54,28 @@ def rewrite(
     for rule in rules:
         by_op.setdefault(rule.pattern.cls, []).append(rule)
 
-    def step(node: Node) -> None:
-        _fire(edit, by_op.get(type(node.op), ()), node)
+    fitting: dict[object, Sequence[Rule]] = {}
+    """The rules for each outline: those of equal layers are looked up once."""
+    outlines = Outlines(edit.table)
 
-    fitting = [node for node in nodes if type(node.op) in by_op]
-    until_nothing_changes(edit, fitting, step, limit)
+    def step(node: Node) -> None:
+        near = by_op.get(type(node.op))
+        if near is None:
+            return
+        outline = outlines.of(node)
+        fit = fitting.get(outline)
+        if fit is None:
+            fit = [rule for rule in near if resembles(rule.pattern, node, edit)]
+            fitting[outline] = fit
+        if fit:
+            _fire(edit, fit, node)
+
+    roots = [node for node in nodes if type(node.op) in by_op]
+    until_nothing_changes(edit, roots, step, limit)
 
 
 def _fire(edit: Edit, rules: Sequence[Rule], node: Node) -> None:
-    below = [type(source.op) for source in edit.sources(node)] if rules else ()
     for rule in rules:
-        if not rule.pattern.needs.issubset(below):
-            continue
         for match, right in rule.matches(node, edit):
             missing = rule.needed(*match.dtypes) - edit.licence
             if missing:

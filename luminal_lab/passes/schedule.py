@@ -113,7 +113,8 @@ class Plan:
         held = held_by(node, users)
         self.makes[node.id] = held or ()
         self.behind[node.id] = through(node, self.behind) if held is None else frozenset(held)
-        reads = frozenset[Value]().union(*[self.behind[id] for id in node.sources])
+        behind = [self.behind[id] for id in node.sources]
+        reads = behind[0].union(*behind[1:]) if behind else frozenset[Value]()
         self.reads[node.id] = reads
         for value in held or ():
             self.readers[value] = []
@@ -131,15 +132,21 @@ class Plan:
 
     def peak(self, order: Sequence[int], sizes: Sizes) -> int:
         """Return the peak memory in bytes if the nodes run in an order."""
-        left = {value: len(readers) for value, readers in self.readers.items()}
+        # What is kept has a reader that never comes.
+        left = {v: len(readers) + (v in self.kept) for v, readers in self.readers.items()}
         taken = most = 0
         for id in order:
-            taken += sum(sizes[value] for value in self.makes[id])
+            makes = self.makes[id]
+            for value in makes:
+                taken += sizes[value]
             most = max(most, taken)
             for value in self.reads[id]:
                 left[value] -= 1
-            done = [v for v in (*self.reads[id], *self.makes[id]) if not left[v]]
-            taken -= sum(sizes[value] for value in done if value not in self.kept)
+                if not left[value]:
+                    taken -= sizes[value]
+            for value in makes:
+                if not left[value]:
+                    taken -= sizes[value]
         return most
 
     # -- from the outputs down -------------------------------------------------------------------
@@ -149,8 +156,8 @@ class Plan:
         needs: dict[int, int] = {}  # peaks of nodes with all their ancestors
         leaves = {id: sum(sizes[v] for v in behind) for id, behind in self.behind.items()}
 
-        def heaviest_first(ids: Iterable[int]) -> list[int]:
-            return sorted(ids, key=lambda id: leaves[id] - needs[id])
+        def heaviest_first(ids: Sequence[int]) -> list[int]:
+            return sorted(ids, key=lambda id: leaves[id] - needs[id]) if ids[1:] else [*ids]
 
         sources: dict[int, list[int]] = {}
         for id in self.ids:
@@ -159,7 +166,7 @@ class Plan:
             for source in sources[id]:
                 most = max(most, waiting + needs[source])
                 waiting += leaves[source]
-            needs[id] = max(most, waiting + sum(sizes[value] for value in self.makes[id]))
+            needs[id] = max(most, waiting + sum([sizes[value] for value in self.makes[id]]))
         order: dict[int, None] = {}
         todo = heaviest_first(self.outputs)[::-1]
         while todo:
@@ -181,7 +188,7 @@ class Plan:
 
         def growth(id: int) -> int:
             freed = [v for v in self.reads[id] if left[v] == 1 and v not in self.kept]
-            return sum(sizes[v] for v in self.makes[id]) - sum(sizes[v] for v in freed)
+            return sum([sizes[v] for v in self.makes[id]]) - sum([sizes[v] for v in freed])
 
         def offer(ids: Iterable[int]) -> None:
             for id in ids:

@@ -38,11 +38,11 @@ class CommonSubexpressions(Pass):
     @override
     def run(self, ir: IR, edit: Edit) -> None:
         first: dict[Key, Node] = {}
-        only_once = _OnlyOnce()
+        only_once, records = _OnlyOnce(), edit.table.flat
         for old in ir.nodes:
             if only_once(old.op):
                 continue
-            node = edit[old]
+            node = records[old.id] or edit[old]
             kept = first.setdefault(_key(node), node)
             if kept is not node:
                 with edit.firing("duplicate"):

@@ -62,7 +62,9 @@ def test_copies_of_tables_are_independent(steps: list[tuple[str, int]]):
                 del known[gone]
         else:
             tables.append((table.copy(), dict(known)))
+        assert [record for record in table.flat if record is not None] == list(table)
     for table, known in tables:
+        assert table.flat == [table.get(id) for id in range(len(table.flat))]
         assert list(table) == [known[id] for id in sorted(known)]
         assert table.get(-1) is None
         assert table.get(1_000) is None

@@ -89,7 +89,7 @@ def planner(machine: Machine) -> Callable[[Definition, str], Kernel]:
         terms = walk(*(line.term for line in definition.lines))
         if any(isinstance(term, Apply) and not _is_ours(type(term.op)) for term in terms):
             return make_kernel(definition, name, machine)
-        return _planned(replace(definition, name=name), machine, folder())
+        return _planned(definition.named(name), machine, folder())
 
     return kernel
 

@@ -7,7 +7,7 @@ and costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -238,6 +238,7 @@ class Worklist:
         for at, _, use in special:
             others.setdefault(at, []).append(use)
         compared: set[int] = set()
+        exact: dict[tuple[str, frozenset[str]], Set[str]] = {}
         results: dict[str, set[str]] = {}
         for at in reversed(range(len(self.works))):
             work = self.works[at]
@@ -248,10 +249,12 @@ class Worklist:
                     continue
                 slots = dict(zip(kernel.names, (*work.reads, *work.makes), strict=True))
                 outputs = [output.name for output in kernel.definition.outputs]
-                mine = {name for name in outputs if slots[name] in compared}
+                mine = frozenset(name for name in outputs if slots[name] in compared)
                 results.setdefault(kernel.name, set()).update(mine)
-                names = exact_names(kernel.nest, mine)
-                compared |= {slot for name, slot in slots.items() if name in names}
+                key = kernel.name, mine
+                if key not in exact:
+                    exact[key] = exact_names(kernel.nest, mine)
+                compared |= {slots[name] for name in slots.keys() & exact[key]}
         for name, mine in results.items():
             if mine:
                 self.kernels[name] = self.maker.compared(self.kernels[name], mine)
@@ -375,7 +378,7 @@ class Worklist:
         text = nameless(definition)
         if text not in self._by_text:
             name = self._name(plain or definition.name)
-            definition = replace(definition, name=name)
+            definition = definition.named(name)
             schedule = self.schedules.get(name)
             if schedule is None and self.recall is not None:
                 schedule = self.recall(definition)

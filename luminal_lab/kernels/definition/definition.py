@@ -29,7 +29,7 @@ more: they became indices and conditions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
@@ -147,8 +147,26 @@ class Definition:
     def __str__(self) -> str:
         outputs = [Buffer(output.name, output.type) for output in self.outputs]
         header = header_text(f"kernel {self.name}", self.dims, self.inputs, outputs, most=100)
+        return "\n".join([header, *self.texts])
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """The lines as text."""
         taken = {*self.types, *self.dims}
-        return "\n".join([header, *(f"  {line.text(taken)}" for line in self.lines)])
+        return [f"  {line.text(taken)}" for line in self.lines]
+
+    def named(self, name: str) -> "Definition":
+        """Return the same under another name, with what is known of it.
+
+        >>> y = (cx.tensor((4,), name="x") * 2).retrieve()
+        >>> compiled = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
+        >>> print(cx.kernels["mul"].definition.named("double"))
+        kernel double(a: f32[4]) -> (O: f32[4])
+          O[i < 4] = a[i] * 2.0
+        """
+        other = replace(self, name=name)
+        other.__dict__.update(types=self.types, dims=self.dims, texts=self.texts)
+        return other
 
     _repr_mimebundle_ = as_text
 

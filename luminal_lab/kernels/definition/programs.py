@@ -7,7 +7,6 @@ programs = {str(written): None}                 kernels that stay apart where th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias, cast
 
@@ -26,7 +25,7 @@ HINT = "give a dict: {kernel.definition: another}, or {kernel.definition: None}"
 @lru_cache(maxsize=256)
 def nameless(definition: Definition) -> str:
     """Return the text of a definition without its name."""
-    return str(replace(definition, name="kernel"))
+    return str(definition.named("kernel"))
 
 
 def read_programs(

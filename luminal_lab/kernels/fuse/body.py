@@ -11,13 +11,13 @@ bfloat16 numbers may take subnormal ones as 0, if the licence also grants `no_su
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Meta, Node, Table
-from luminal_lab.core.op import View
+from luminal_lab.core.op import Op, TensorType, View
 from luminal_lab.core.ops import Call, Cast, Input, Mul, Pick, SumReduce
 from luminal_lab.core.ops.intrinsic import FlushedMul, FusedMul
 from luminal_lab.kernels.fuse.names import kernel_name
@@ -71,12 +71,13 @@ def write(edit: Edit, reading: GraphReading, plans: Sequence[PlannedKernel]) -> 
 
 def _sweep(edit: Edit, live: Iterable[int]) -> None:
     """Erase the nodes without readers, which kernels compute now."""
+    read, returned, flat = edit.readers, edit.returned, edit.table.flat
     for id in sorted(live, reverse=True):
-        node = edit.table.get(id)
-        if node is None or isinstance(node.op, Input):
+        node = flat[id]
+        if node is None or read.get(id) or id in returned or isinstance(node.op, Input):
             continue
-        if not edit.users(node) and not edit.is_output(node):
-            edit.erase(node, rule="inside-kernels")
+        edit.erase(node, rule="inside-kernels")
+        read = edit.readers
 
 
 def _split(
@@ -87,6 +88,7 @@ def _split(
     sources: dict[int, Node] = {}
     stack = [(edit[id], False) for id in reversed(exits)]
     reading = region.reading
+    before, now = reading.ir.table, edit.table.flat
     own = {reading.as_read(reading.ir[id]).id for id in region.computed}
 
     def is_read(node: Node) -> bool:
@@ -96,12 +98,17 @@ def _split(
             return node.id in stored and not reading.depends(node, region.bits)
         return node.id in stored or not region.has(node)
 
-    def read_by(node: Node) -> Iterator[Node]:
-        """Yield a node's sources: a kernel's result, unless that depends on this kernel."""
-        was = reading.ir.table.get(node.id) or node
-        for old, new in zip(was.sources, node.sources, strict=True):
-            is_anew = old != new and old in own and _is_made_of(edit, new, exits)
-            yield edit[old if is_anew else new]
+    def read_by(node: Node) -> Node:
+        """Return a node that reads kernels' results, but for those that depend on this kernel."""
+        was = before.get(node.id)
+        if was is None or was.sources == node.sources:
+            return node
+        pairs = zip(was.sources, node.sources, strict=True)
+        read = [
+            old if old != new and old in own and _is_made_of(edit, new, exits) else new
+            for old, new in pairs
+        ]
+        return node._replace(sources=tuple(read))
 
     while stack:
         node, is_done = stack.pop()
@@ -110,20 +117,20 @@ def _split(
         elif node.id not in own and is_read(node):
             sources.setdefault(node.id, node)
         elif node.id not in inside:
-            read = [*read_by(node)]
-            stack.append((node._replace(sources=tuple(source.id for source in read)), True))
-            stack += [(source, False) for source in reversed(read)]
+            node = read_by(node)
+            stack.append((node, True))
+            stack += [(now[id] or edit[id], False) for id in reversed(node.sources)]
     return list(inside.values()), list(sources.values())
 
 
 def _is_made_of(edit: Edit, id: int, others: Collection[int]) -> bool:
     """Return whether a node is computed from any of some other nodes."""
-    todo, seen = [id], {id}
+    todo, seen, flat = [id], {id}, edit.table.flat
     while todo:
         node = todo.pop()
         if node in others:
             return True
-        new = [source for source in edit[node].sources if source not in seen]
+        new = [source for source in (flat[node] or edit[node]).sources if source not in seen]
         seen.update(new)
         todo += new
     return False
@@ -174,22 +181,23 @@ def body_of(
 ) -> IR:
     """Return a region as a separate graph; equal regions share one."""
     index_of = {source.id: index for index, source in enumerate(sources)}
-    table = Table()
-    key: list[object] = [source.type for source in sources]
-    for index, source in enumerate(sources):
-        op = Input(source.dtype, source.shape)
-        table.set(index, Node(index, op, (), source.type, (), Meta(letter(index))))
+    lines: list[tuple[Op, tuple[int, ...], TensorType]] = []
     for node in inside:
-        index = index_of[node.id] = len(index_of)
-        read = tuple(index_of[id] for id in node.sources)
-        op = fused.get(node.id, node.op)
-        key.append((op, read, node.type))
-        table.set(index, Node(index, op, read, node.type))
-    outputs = tuple(index_of[id] for id in exits)
-    known = (*key, outputs)
-    if known not in bodies:
-        bodies[known] = IR(table, range(len(sources)), outputs, name=name)
-    return bodies[known]
+        index_of[node.id] = len(index_of)
+        read = tuple([index_of[id] for id in node.sources])
+        lines.append((fused.get(node.id, node.op), read, node.type))
+    outputs = tuple([index_of[id] for id in exits])
+    key = (*[source.type for source in sources], *lines, outputs)
+    body = bodies.get(key)
+    if body is None:
+        table = Table()
+        for index, source in enumerate(sources):
+            op = Input(source.dtype, source.shape)
+            table.append(Node(index, op, (), source.type, (), Meta(letter(index))))
+        for index, (op, read, of) in enumerate(lines, len(sources)):
+            table.append(Node(index, op, read, of))
+        body = bodies[key] = IR(table, range(len(sources)), outputs, name=name)
+    return body
 
 
 def letter(index: int) -> str:

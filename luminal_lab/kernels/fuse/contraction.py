@@ -32,7 +32,6 @@ from luminal_lab.core.views import axis_groups
 from luminal_lab.kernels.definition.cost import amount, typical
 from luminal_lab.kernels.fuse.reading import Again, Edge, GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion, regrouped
-from luminal_lab.passes.asking import kind_of
 
 LEAST = 16
 """From this many rows and columns on, tensor units multiply."""
@@ -88,7 +87,7 @@ def contraction(
 def product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | None:
     """Return the sums and the product below them if this is a contraction, and its length."""
     if not isinstance(node.op, SumReduce):
-        reading.missed(node, "{} is {}, not sum_reduce", node, kind_of(node))
+        reading.missed(node, "{} is {kind}, not sum_reduce", node)
         return None
     if node.id not in reading.products:
         reading.products[node.id] = _product_of(reading, node)
@@ -101,7 +100,7 @@ def _product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | N
     times: Dim = 1
     while not isinstance(node.op, Mul):
         if not isinstance(node.op, (SumReduce, Cast)):
-            reading.missed(node, "{} is {}, and a sum of products is wanted", node, kind_of(node))
+            reading.missed(node, "{} is {kind}, and a sum of products is wanted", node)
             return None
         reading.reached("{} is {}", node, node.op.name)
         (edge,) = reading.sources[node.id] or (None,)

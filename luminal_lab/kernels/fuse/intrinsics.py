@@ -49,7 +49,7 @@ from luminal_lab.core.ops.intrinsic import (
 from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.dead_code import DeadCode
-from luminal_lab.passes.pattern import as_value
+from luminal_lab.passes.pattern import Outlines, as_value
 from luminal_lab.passes.pipeline import LICENCE
 from luminal_lab.passes.simplify import Simplify
 from luminal_lab.tensor import Tensor, formulas
@@ -98,15 +98,22 @@ class Intrinsics(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
+        fitting: dict[object, list[Template]] = {}
+        outlines = Outlines(edit.table)
         for node in reversed(ir.nodes):
             if isinstance(node.op, Elementwise) and node.dtype.is_float:
                 record = edit.table.get(node.id)
-                if record is not None and (edit.readers.get(node.id) or edit.is_output(node.id)):
-                    _try_at(record, edit)
+                if record is not None and (edit.readers.get(node.id) or node.id in edit.returned):
+                    key = record.type.dtype.value, outlines.of(record)
+                    if key not in fitting:
+                        known = templates(record.dtype).get(type(record.op), ())
+                        may = [each for each in known if each.resembles(each.root, record, edit)]
+                        fitting[key] = may
+                    _try_at(fitting[key], record, edit)
 
 
-def _try_at(node: Node, edit: Edit) -> None:
-    for template in templates(node.dtype).get(type(node.op), ()):
+def _try_at(fitting: Sequence[Template], node: Node, edit: Edit) -> None:
+    for template in fitting:
         if isinstance(template.op, OTHER_ZEROS) and "no_signed_zero" not in edit.licence:
             continue
         match = template.match(node, edit)
@@ -168,6 +175,25 @@ class Template:
         """Return the node for each node of the template, with a node as its root."""
         return self._fitted(self.root, node, {}, edit)
 
+    def resembles(self, line: int, node: Node, edit: Edit, depth: int = 2) -> bool:
+        """Return whether a node may match a line, as far as its outline tells."""
+        op, sources = self.lines[line]
+        if isinstance(op, Constant):
+            repeated = isinstance(node.op, (Expand, Reshape))
+            return repeated or (isinstance(node.op, Constant) and _is_constant(op, node, edit))
+        if isinstance(op, Input):
+            return True
+        if not depth or type(node.op) is not type(op):
+            return type(node.op) is type(op)
+        below = edit.sources(node)
+        return any(
+            all(
+                self.resembles(part, source, edit, depth - 1)
+                for part, source in zip(sources, order, strict=True)
+            )
+            for order in ((below, below[::-1]) if op.commutative else (below,))
+        )
+
     def _fitted(self, line: int, node: Node, match: Match, edit: Edit) -> Match | None:
         """Return a match extended by this node, or None."""
         op, sources = self.lines[line]
@@ -189,8 +215,9 @@ class Template:
         self, lines: Sequence[int], ids: Sequence[int], match: Match, edit: Edit
     ) -> Match | None:
         match_so_far: Match | None = match
+        records = edit.table.flat
         for line, id in zip(lines, ids, strict=True):
-            source = edit.table.get(id)
+            source = records[id]
             assert source is not None, "a graph in an editor is closed"
             match_so_far = self._fitted(line, source, match_so_far, edit)
             if match_so_far is None:

@@ -124,6 +124,8 @@ class GraphReading(Asking):
         """The nodes that must be in memory: the needed ones, and the nodes that kernels read."""
         self.behind: dict[int, int] = {}
         """For each node, the nodes from which it is computed, as bits, itself included."""
+        self._results: dict[int, tuple[int, ...]] = {}
+        """For each node of a kernel with several results, these."""
         self._again: dict[int, Again | str] = {}
         self._packed: dict[int, frozenset[int]] = {}
         """For each node that only bytes in memory and numbers are behind, these and what is made
@@ -271,12 +273,21 @@ class GraphReading(Asking):
         self.products.clear()
         self.stored.update(reads)
         if len(exits) > 1:
-            ends, whole = self.bits(exits), 0
-            for id in members:
-                whole |= self.behind[id]
-            for id, behind in self.behind.items():
-                if behind & ends:
-                    self.behind[id] = behind | whole
+            self._join(members, exits)
+
+    def _join(self, members: Iterable[int], exits: Sequence[int]) -> None:
+        """Have whatever waits for a result of a kernel wait for all that the kernel reads."""
+        behind, results, whole = self.behind, self._results, 0
+        for id in members:
+            whole |= behind[id]
+        todo = [*exits]
+        for id in todo:  # it grows
+            joined = behind[id] | whole
+            if joined != behind[id]:  # otherwise whatever waits for it waits for them already
+                behind[id] = joined
+                todo += self.ir.readers.get(id, {}).keys() & self.live
+                todo += results.get(id, ())
+        results.update(dict.fromkeys(members, tuple(exits)))
 
     # -- computing anew ----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ that they run within a row; a region without reductions has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
@@ -118,15 +118,23 @@ class FusedRegion:
     apart: dict[int, str] = field(default_factory=dict[int, str])
     """For each node that could have been a member and is not, the reason."""
     bits: int = 0
+    _changes: int = 0
+    """How often a member came or went."""
+    _stamp: tuple[int, int, int] = (-1, -1, -1)
+    """When the edges from outside were listed."""
+    _outside: Sequence[Edge] = ()
+    _read: Mapping[int, Node] = field(default_factory=dict[int, Node])
 
     def add(self, node: Node, inner: Inner) -> None:
         """Make a node a member."""
+        self._changes += 1
         self.members[node.id] = inner
         self.bits |= 1 << self.reading.order_of[node.id]
         self.apart.pop(node.id, None)
 
     def remove(self, node: Node) -> None:
         """Take a member out again."""
+        self._changes += 1
         del self.members[node.id]
         self.bits &= ~(1 << self.reading.order_of[node.id])
 
@@ -139,12 +147,22 @@ class FusedRegion:
         """All nodes computed in the region."""
         return {*self.members, *self.anew}
 
-    def outside(self) -> Iterator[Edge]:
-        """Yield the edges from what the region reads from memory."""
-        for id in (*self.members, *self.anew):
-            for edge in self.reading.sources[id]:
-                if not self.has(edge.source):
-                    yield edge
+    def outside(self) -> Sequence[Edge]:
+        """Return the edges from what the region reads from memory."""
+        stamp = self._changes, len(self.members), len(self.anew)
+        if stamp != self._stamp:
+            members, anew, sources = self.members, self.anew, self.reading.sources
+            edges = [edge for id in (*members, *anew) for edge in sources[id]]
+            inside = members.keys() | anew
+            self._outside = [edge for edge in edges if edge.source.id not in inside]
+            self._read = {edge.source.id: edge.source for edge in self._outside}
+            self._stamp = stamp
+        return self._outside
+
+    def read(self) -> Mapping[int, Node]:
+        """Return what the region reads from memory."""
+        self.outside()
+        return self._read
 
     @property
     def exits(self) -> list[int]:
@@ -319,10 +337,10 @@ class FusedRegion:
         assert read_inner is not None, "a member reads it"
         if isinstance(source.op, Reduce):
             read_inner = (*read_inner[: source.op.axis], True, *read_inner[source.op.axis + 1 :])
-        bit = 1 << self.reading.order_of[source.id]
-        for known in self.outside():
-            if known.source.id != source.id and self.reading.depends(known.source, bit):
-                return f"{known.source}, which is needed as well, is made of {source}"
+        bit, behind = 1 << self.reading.order_of[source.id], self.reading.behind
+        for id, known in self.read().items():
+            if behind[id] & bit and id != source.id:
+                return f"{known}, which is needed as well, is made of {source}"
         return (
             self._fits(source, read_inner)
             or self.may(source, read_inner)
@@ -335,10 +353,10 @@ class FusedRegion:
         count = len(self.members) + len(self.anew)
         if count >= MOST_OPS:
             return f"{node} would be op {count + 1} of a kernel, and {MOST_OPS} are the most"
-        read = {edge.source.id for edge in self.outside()}
-        added = {
-            edge.source.id for edge in self.reading.sources[node.id] if not self.has(edge.source)
-        }
+        read, sources = self.read().keys(), self.reading.sources[node.id]
+        if len(read) + len(sources) <= MOST_INPUTS:
+            return ""
+        added = {edge.source.id for edge in sources if not self.has(edge.source)}
         count = len((read | added) - {node.id})
         if count > max(MOST_INPUTS, len(read)):
             return f"with {node} a kernel would read {count} arrays, and {MOST_INPUTS} are the most"

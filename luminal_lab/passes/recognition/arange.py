@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Add, Cast, Iota, Mul, Pad, Reshape, SumReduce, Window
-from luminal_lab.passes.asking import kind_of
 from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 
 
@@ -34,9 +33,7 @@ def _counts(reading: Reading, node: Node, ops: tuple[type[Add | Mul], ...]) -> b
 def _sums_ones(reading: Reading, node: Node) -> bool:
     """Return whether a node sums, for each position, as many ones as there are up to there."""
     if not isinstance(node.op, SumReduce):
-        reading.missed(
-            node, "{} is {}, not iota with a number, nor a sum of ones", node, kind_of(node)
-        )
+        reading.missed(node, "{} is {kind}, not iota with a number, nor a sum of ones", node)
         return False
     (windows,) = reading.sources(node)
     if not isinstance(windows.op, Window) or node.op.axis != 1:
@@ -54,4 +51,4 @@ def _sums_ones(reading: Reading, node: Node) -> bool:
     return reading.holds(fits, windows, why, windows) and reading.is_number(ones, 1)
 
 
-ARANGE = Recogniser("arange", (Add, Mul, Cast, SumReduce, Reshape), _find)
+ARANGE = Recogniser("arange", (Add, Mul, Cast, SumReduce, Reshape), _find, {Iota: 3, Window: 3})

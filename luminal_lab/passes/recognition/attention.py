@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from luminal_lab.core.ir import Node
-from luminal_lab.core.ops import Add, Call, Mul, Where
+from luminal_lab.core.ops import Add, Call, Mul, SumReduce, Where
 from luminal_lab.passes.recognition.contraction import SumOfProducts
 from luminal_lab.passes.recognition.matmul import MATMUL
 from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
@@ -107,4 +107,4 @@ def _fits(
     return True
 
 
-ATTENTION = Recogniser("attention", (*MATMUL.roots, Call), _find)
+ATTENTION = Recogniser("attention", (*MATMUL.roots, Call), _find, {SumReduce: 0, Call: 0})

@@ -85,4 +85,6 @@ def _split(labels: Labels, new: Node, old: Node) -> Labels:
     return tuple(None if dim == 1 else next(rest) for dim in old.shape)
 
 
-CONVOLUTION = Recogniser("convolution", (Reshape, SumReduce), _find)
+ANYWHERE = 64
+"""More steps than there are from an operand's windows to the sum of the products."""
+CONVOLUTION = Recogniser("convolution", (Reshape, SumReduce), _find, {Window: ANYWHERE})

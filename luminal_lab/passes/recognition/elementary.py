@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from luminal_lab.core.ir import Node
+from luminal_lab.core.op import Op
+from luminal_lab.core.ops import Add, Mul
 from luminal_lab.passes.pattern import (
     OpPattern,
     Pattern,
@@ -25,6 +27,8 @@ x = variables("x")
 LOG2E = math.log2(math.e)
 """The factors of x that turn exp(x) into powers of 2."""
 
+COMMON = (Add, Mul)
+"""Ops of nearly all formulas."""
 NUMBERS = ("slope", *(f"c{k}" for k in range(24)))
 """The names of the constants that a formula leaves open."""
 
@@ -117,7 +121,22 @@ def _recogniser(name: str, patterns: Sequence[OpPattern]) -> Recogniser[Recognis
                     yield RecognisedRegion(name, node, {"x": value}, because=because)
 
     roots = {pattern.cls for pattern in patterns}
-    return Recogniser(name, tuple(roots), find_at)
+    near: dict[type[Op], int] = {}
+    for pattern in patterns:
+        op, steps = _rare(pattern)
+        near[op] = max(steps, near.get(op, 0))
+    return Recogniser(name, tuple(roots), find_at, near)
+
+
+def _rare(pattern: OpPattern) -> tuple[type[Op], int]:
+    """Return an op of a formula that few others have, and how far below its root it is."""
+    todo: list[tuple[Pattern, int]] = [(pattern, 0)]
+    for part, depth in todo:  # it grows
+        if isinstance(part, OpPattern):
+            if part.cls not in COMMON:
+                return part.cls, depth
+            todo += [(source, depth + 1) for source in part.sources]
+    return pattern.cls, 0
 
 
 ELEMENTARY = tuple(_recogniser(name, patterns) for name, patterns in FORMULAS.items())

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from luminal_lab.core.ir import Node
+from luminal_lab.core.ops import SumReduce
 from luminal_lab.passes.recognition.contraction import SumOfProducts, contraction
 from luminal_lab.passes.recognition.convolution import CONVOLUTION, windows_of
 from luminal_lab.passes.recognition.reading import Reading, Recogniser
@@ -31,4 +32,4 @@ def _find(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
             yield product
 
 
-MATMUL = Recogniser("matmul", CONVOLUTION.roots, _find)
+MATMUL = Recogniser("matmul", CONVOLUTION.roots, _find, {SumReduce: 0})

@@ -25,4 +25,4 @@ def _find(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
                 yield RecognisedRegion("mean", node, {"x": x}, axes, because)
 
 
-MEAN = Recogniser("mean", (Mul,), _find)
+MEAN = Recogniser("mean", (Mul,), _find, {SumReduce: 1})

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import View
-from luminal_lab.core.ops import Add, Call, Mul, Recip, Sqrt
+from luminal_lab.core.ops import Add, Call, Mul, Recip, Sqrt, SumReduce
 from luminal_lab.passes.recognition.mean import MEAN
 from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 
@@ -66,6 +66,8 @@ def _less_eps(reading: Reading, node: Node) -> Iterator[Node]:
 
 def _find_standardised(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     """Yield layer norms without weight and bias."""
+    if reading.inquiry is None and not _may_be_scaled(reading, node):
+        return
     whole = reading.at(STD_NORM, node)
     scaled = _scaled(reading, node) if whole is None else [(whole.x, whole.x, whole.axes)]
     for x, squared, axes in scaled:
@@ -81,6 +83,13 @@ def _find_standardised(reading: Reading, node: Node) -> Iterator[RecognisedRegio
             yield RecognisedRegion("layer_norm", node, {"x": centred.x}, axes, because)
 
 
+def _may_be_scaled(reading: Reading, node: Node) -> bool:
+    """Return whether a node is a call, or divides by something: most nodes do not."""
+    if isinstance(node.op, Mul):
+        return any(reading.source(share, Recip) for share in reading.sources(node))
+    return isinstance(node.op, Call)
+
+
 Plain = Callable[[Reading, Node], Iterator[RecognisedRegion]]
 
 
@@ -89,6 +98,8 @@ def _with(
 ) -> Iterator[RecognisedRegion]:
     """Yield plain norms followed by the sum or product with a parameter."""
     for value, parameter in reading.pairs(node, op):
+        if reading.inquiry is None and not isinstance(parameter.op, View):
+            continue
         for norm in plain(reading, value):
             given = _parameter(reading, parameter, norm.axes)
             if given is not None:
@@ -130,7 +141,7 @@ def _find_rms_norm(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     yield from _with(reading, node, _from_std_norm, Mul, "weight")
 
 
-MEAN_NORM = Recogniser("mean_norm", (Add,), _find_mean_norm)
-STD_NORM = Recogniser("std_norm", (Mul,), _find_std_norm)
-RMS_NORM = Recogniser("rms_norm", (Mul,), _find_rms_norm)
-LAYER_NORM = Recogniser("layer_norm", (Add, Mul, Call), _find_layer_norm)
+MEAN_NORM = Recogniser("mean_norm", (Add,), _find_mean_norm, {SumReduce: 3, Call: 2})
+STD_NORM = Recogniser("std_norm", (Mul,), _find_std_norm, {Recip: 1})
+RMS_NORM = Recogniser("rms_norm", (Mul,), _find_rms_norm, {Recip: 2, Call: 1})
+LAYER_NORM = Recogniser("layer_norm", (Add, Mul, Call), _find_layer_norm, {Recip: 3, Call: 2})

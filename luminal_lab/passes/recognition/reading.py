@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -56,6 +56,11 @@ class Recogniser(Generic[F_co]):
     name: str
     roots: tuple[type[Op], ...]
     find: Callable[[Reading, Node], Iterator[F_co]]
+    near: Mapping[type[Op], int] = field(default_factory=dict[type[Op], int])
+    """Ops of which each region has one, with the most ops from there to the root, which counts.
+
+    Views do not count: they go anywhere. Without any, all roots are looked at.
+    """
 
 
 Known: TypeAlias = dict[tuple[str, int], RecognisedRegion | None]
@@ -72,12 +77,13 @@ class Reading(Asking):
 
     def sources(self, node: Node) -> tuple[Node, ...]:
         """Return the sources of a node."""
-        get = self.graph.table.get
-        return tuple([source for id in node.sources if (source := get(id)) is not None])
+        flat = self.graph.table.flat
+        return tuple([source for id in node.sources if (source := flat[id]) is not None])
 
     def source(self, node: Node, op: type[Op]) -> Node | None:
         """Return the sources of a node with this op, past repetition on both sides."""
-        node = self.base(node)
+        if isinstance(node.op, (Expand, Reshape)):
+            node = self.base(node)
         return self.base(self.sources(node)[0]) if isinstance(node.op, op) else None
 
     def pairs(self, node: Node, op: type[Op]) -> Iterator[tuple[Node, Node]]:

@@ -18,7 +18,8 @@ before passes that move views or merge reductions, and after `cse`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,7 +27,7 @@ from typing_extensions import override
 
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import Op
+from luminal_lab.core.op import Op, View
 from luminal_lab.core.ops import Call
 from luminal_lab.errors import PassError, nearest
 from luminal_lab.passes.asking import kind_of
@@ -79,7 +80,7 @@ class Recognise(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        search = _Search(ir, edit)
+        search = Search(ir, edit)
         for recogniser in self._recognisers:
             for index in search.places_of(recogniser):
                 search.try_at(recogniser, index)
@@ -94,7 +95,7 @@ class Recognise(Pass):
 
     @override
     def why_not(self, ir: IR, search: str, node: Node) -> str:
-        walk = _Search(ir, Edit(ir))
+        walk = Search(ir, Edit(ir))
         for recogniser in self._recognisers:
             if recogniser.name == search:
                 return walk.why_not(recogniser, node)
@@ -103,7 +104,7 @@ class Recognise(Pass):
         return super().why_not(ir, search, node)
 
 
-class _Search:
+class Search:
     """A walk over a graph that replaces regions by calls.
 
     Users come before their sources, so that the largest region is tried first.
@@ -126,7 +127,25 @@ class _Search:
 
     def places_of(self, recogniser: Recogniser[RecognisedRegion]) -> list[int]:
         """Return the indices of possible roots for a kind of region."""
-        return sorted(index for op in recogniser.roots for index in self.by_op.get(op, ()))
+        roots = sorted(index for op in recogniser.roots for index in self.by_op.get(op, ()))
+        if not recogniser.near:
+            return roots
+        near = self.near(recogniser.near)
+        return [index for index in roots if self.ids[index] in near]
+
+    def near(self, starts: Mapping[type[Op], int]) -> Set[int]:
+        """Return the nodes that read nodes of some ops within so many steps, and these."""
+        left = {self.ids[k]: most for op, most in starts.items() for k in self.by_op.get(op, ())}
+        todo, readers, flat = deque(left), self.edit.readers, self.edit.table.flat
+        while todo:
+            id = todo.popleft()
+            for user in readers.get(id, ()):
+                node = flat[user]
+                rest = left[id] - (node is not None and not isinstance(node.op, View))
+                if rest > left.get(user, -1):
+                    left[user] = rest
+                    todo.append(user)
+        return left.keys()
 
     def try_at(self, recogniser: Recogniser[RecognisedRegion], index: int) -> None:
         """Turn the first suitable region at an index into a call."""
@@ -147,7 +166,7 @@ class _Search:
         if own is None:
             return f"{recogniser.name} leaves {node} to dce: no output needs it."
         for index in self.places_of(recogniser):
-            if index == own:
+            if index >= own:
                 break
             self.try_at(recogniser, index)
         now = self.edit.table.get(self.ids[own])

@@ -86,5 +86,5 @@ def _or_one(reading: Reading, node: Node) -> Node:
     return node
 
 
-SOFTMAX = Recogniser("softmax", (Mul,), _find_softmax)
-LOG_SOFTMAX = Recogniser("log_softmax", (Add,), _find_log_softmax)
+SOFTMAX = Recogniser("softmax", (Mul,), _find_softmax, {Recip: 1})
+LOG_SOFTMAX = Recogniser("log_softmax", (Add,), _find_log_softmax, {Log2: 3})

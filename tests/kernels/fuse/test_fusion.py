@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, strategies as st
 
 import luminal_lab as ll
 from luminal_lab import nn
@@ -18,6 +18,7 @@ from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.parse import parse
 from luminal_lab.kernels.fuse.chains import FuseChains
 from luminal_lab.kernels.fuse.fusion import fusion
+from luminal_lab.kernels.fuse.reading import GraphReading
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.session import Graph
@@ -186,6 +187,24 @@ def test_the_values_stay(case: Case) -> None:
 @given(graphs())
 def test_random_graphs_keep_their_values(ir: IR) -> None:
     check_values(ir, fused(ir, attention=True).ir, ("no_signed_zero", "no_inf"))
+
+
+@given(graphs(), st.data())
+def test_whatever_waits_for_a_kernel_waits_for_all_of_it(ir: IR, data: st.DataObject) -> None:
+    reading = GraphReading(ir)
+    for _ in range(4):
+        open_ids = [node.id for node in reading.open()]
+        if len(open_ids) < 2:
+            return
+        members = data.draw(st.lists(st.sampled_from(open_ids), min_size=2, unique=True))
+        exits = members[: data.draw(st.integers(2, len(members)))]
+        whole = 0
+        for id in members:
+            whole |= reading.behind[id]
+        ends, before = reading.bits(exits), reading.behind.items()
+        wanted = {id: bits | whole if bits & ends else bits for id, bits in before}
+        reading.settle(members, exits, ())
+        assert reading.behind == wanted
 
 
 @given(graphs())

@@ -1,13 +1,18 @@
 """`recognise` as a pass: values, closed regions, shared bodies, options; shapes have their own."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
 from luminal_lab.core.dims import Symbol
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import Call
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import PassError
-from luminal_lab.passes.recognition.recognise import RECOGNISERS, Recognise
+from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.recognition.recognise import RECOGNISERS, Recognise, Search
 from tests.core.graphs import DIMS, graphs
 from tests.expect import error_of
 from tests.passes.recognition.spelled import calls, recognised, spelled
@@ -27,6 +32,47 @@ SHAPES = ("batch", "seq", 8), (8,), (8,), (8, 8)
 @given(graphs())
 def test_random_graphs_keep_their_bits(ir):
     check_pass(ir, "recognise", licence=(), dims=DIMS)
+
+
+@given(graphs())
+def test_regions_are_looked_for_wherever_they_may_be(ir):
+    check_near(ir)
+
+
+FUNCTIONS = {
+    "softmax": lambda x: x.softmax(-1),
+    "log_softmax": lambda x: x.log_softmax(-1),
+    "rms_norm": lambda x: x.rms_norm(-1, 1e-5, x[0]),
+    "layer_norm": lambda x: x.layer_norm(-1),
+    "gelu": lambda x: x.gelu(),
+    "gelu_tanh": lambda x: x.gelu("tanh"),
+    "silu": lambda x: x.silu(),
+    "sigmoid": lambda x: x.sigmoid(),
+    "cos": lambda x: x.cos(),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_regions_are_looked_for_wherever_a_function_is(name: str):
+    check_near(run_passes(spelled(FUNCTIONS[name], ("batch", 8)), "cse, dce").ir)
+
+
+def test_regions_are_looked_for_wherever_a_block_may_be():
+    ir = run_passes(spelled(block, *SHAPES), "cse, dce").ir
+    check_near(ir)
+    for count in range(1, len(RECOGNISERS)):
+        before = Recognise(tuple(recogniser.name for recogniser in RECOGNISERS[:count]))
+        check_near(compile_ir(ir, before).ir)
+
+
+def check_near(ir: IR):
+    """Check that a recogniser finds nothing at a root that it does not look at."""
+    search = Search(ir, Edit(ir))
+    for recogniser in RECOGNISERS:
+        looked = set(search.places_of(recogniser))
+        for index in set(search.places_of(replace(recogniser, near={}))) - looked:
+            node = ir[search.ids[index]]
+            assert not [*recogniser.find(search.reading, node)], (recogniser.name, node)
 
 
 def test_inlining_gives_the_graph_back():

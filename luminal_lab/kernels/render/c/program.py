@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -76,7 +75,7 @@ def nameless_source(kernel: Kernel) -> str:
     parts = [_prelude(frozenset({"LAB_GIVEN", *kernel.uses})), kernel.source]
     if kernel.definition is not None:
         parts[1] = re.sub(r"\A(?://.*\n)+", "", kernel.source)
-        parts.insert(0, comment(str(replace(kernel.definition, name="kernel"))))
+        parts.insert(0, comment(str(kernel.definition.named("kernel"))))
     parts[-1] = parts[-1].replace(function_name(kernel.name), "kernel_")
     return "\n\n".join(parts) + "\n"
 
