@@ -48,6 +48,7 @@ LANGUAGES: Mapping[str, str] = {
     "c": "C",
     "cuda": "CUDA",
     "metal": "Metal",
+    "webgpu": "WGSL",
     "stablehlo": "StableHLO",
 }
 REFUSALS = {
@@ -115,7 +116,7 @@ class Kernel(Displayed):
     ops_of_line: tuple[tuple[str, ...], ...] = ()
     """For each line of the source, the names of the ops that it computes."""
     dialect: str = "c"
-    """The language of its source: c, cuda, metal or stablehlo."""
+    """The language of its source: c, cuda, metal, webgpu or stablehlo."""
     uses: frozenset[str] = frozenset()
     """The names of what its source uses from the prelude."""
     choices: Choices = field(default_factory=Choices, compare=False)

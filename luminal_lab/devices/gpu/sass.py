@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.machines.assembly import Assembly
 
 SECONDS = 60.0
@@ -21,8 +21,9 @@ def gpu_assembly(kernel: Kernel) -> Assembly:
     """Return the SASS of a kernel, or its PTX if nothing here can read machine code."""
     if kernel.dialect != "cuda":
         raise DeviceError(
-            f"assembly: {kernel.name} is in Metal's language, and Apple documents no assembly",
-            hint="print(kernel.source) shows the Metal; Xcode profiles what runs",
+            f"assembly: {kernel.name} is in {LANGUAGES[kernel.dialect]}, whose machine code only a "
+            "driver sees",
+            hint="print(kernel.source) shows its source; on a Mac, Xcode profiles what runs",
         )
     compiled = kernel.compiled
     for tool, options in TOOLS.items():
