@@ -1,7 +1,8 @@
 """An adapter of WebGPU, through wgpu: buffers, pipelines, launches, times.
 
 wgpu is imported when something is about to run, and only here. Each function of a kernel is a
-module of its own, with what it calls.
+module of its own, with what it calls. Mesa's software driver ends all loops of a thread once they
+have had 65,535 turns together, and says nothing: there each loop looks whether it came to its end.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 # wgpu's values are of any type.
 # pyright: reportUnknownMemberType=false
 import importlib
+import re
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -46,6 +48,9 @@ MOST_POSITIONS: Final = (1 << 31) - (1 << 20)
 """Positions have 32 bits, and threads of the last block go beyond the end."""
 MOST_BOUND: Final = 4096
 """For how many launches their bound buffers are kept."""
+HEAD: Final = re.compile(r"for \((var [^{}]*?: i32 = [^{}]*)\) \{")
+WATCHED: Final = re.compile(r"( *)for \((var .*?); (.*); (.*)\) \{")
+"""The head of a loop, as it is broken into lines and as one."""
 WANTED: Final = (
     *("max-buffer-size", "max-storage-buffer-binding-size", "max-storage-buffers-per-shader-stage"),
     *("max-compute-workgroup-storage-size", "max-compute-invocations-per-workgroup"),
@@ -120,6 +125,9 @@ class WebGPUEngine(Engine):
         self.wgpu, self.device = webgpu_device()
         self.queue = self.device.queue
         self.name = name_of(self.device.adapter)
+        self.is_cut = "llvmpipe" in self.name
+        """Whether the driver ends long loops early."""
+        self._end = self.reserve(WORD)
         self.pipelines: dict[str, tuple[Any, Any]] = {}
         for kernel in kernels:
             with self._told(f"kernel {kernel.name} is not compiled", SMALLER):
@@ -136,10 +144,12 @@ class WebGPUEngine(Engine):
                         f"{called}\n\n{MODULE}{text}", buffers
                     )
         self._bound = Remembered[object, Any](MOST_BOUND)
-        self._last = self.reserve(WORD)
 
     def _pipeline(self, text: str, buffers: int) -> tuple[Any, Any]:
         kinds = ["storage"] * buffers + ["uniform"]
+        if self.is_cut:
+            text = watched(text, len(kinds))
+            kinds.append("storage")
         entries = [
             {"binding": at, "visibility": self.wgpu.ShaderStage.COMPUTE, "buffer": {"type": kind}}
             for at, kind in enumerate(kinds)
@@ -259,6 +269,7 @@ class WebGPUEngine(Engine):
             for place in given
         ]
         bound.append({"buffer": uniform, "offset": 0, "size": data.nbytes})
+        bound += [{"buffer": self._end.buffer, "offset": 0, "size": WORD}] * self.is_cut
         return self.device.create_bind_group(
             layout=self.pipelines[launch.phase.function][1],
             entries=[{"binding": at, "resource": what} for at, what in enumerate(bound)],
@@ -267,7 +278,15 @@ class WebGPUEngine(Engine):
     @override
     def wait(self) -> None:
         with self._told("the device does not answer", LOST):
-            self.queue.read_buffer(self._last.buffer)  # in order, so after everything else
+            # In order, so after everything else.
+            (cut, *_) = np.frombuffer(self.queue.read_buffer(self._end.buffer), np.uint32)
+        if cut:
+            self.upload(Location(self._end, 0, WORD), np.zeros(4, np.uint32))
+            raise device_error(
+                f"webgpu: loops of a kernel end too early: a thread has more turns than "
+                f"{self.name} runs, so the results are wrong",
+                hint="bind more loops to threads in its schedule, or take ll.CPUCompiler()",
+            )
 
     @override
     def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
@@ -282,6 +301,24 @@ class WebGPUEngine(Engine):
 
 
 LOST: Final = "compile again: if the device was lost, that finds another; restart the kernel if not"
+
+
+def watched(text: str, number: int) -> str:
+    """Return a module in which each loop looks whether it came to its end."""
+    text = HEAD.sub(lambda match: f"for ({' '.join(match[1].split())}) {{", text)
+    lines = [f"@group(0) @binding({number}) var<storage, read_write> lab_cut: array<u32>;"]
+    loops: list[tuple[str, str]] = []
+    for line in text.split("\n"):
+        if match := WATCHED.fullmatch(line):
+            indent, start, condition, step = match.groups()
+            lines += [f"{indent}{{ {start};", f"{indent}for (; {condition}; {step}) {{"]
+            loops.append((indent, condition))
+        elif loops and line == f"{loops[-1][0]}}}":
+            indent, condition = loops.pop()
+            lines.append(f"{line} if ({condition}) {{ lab_cut[0] = 1u; }} }}")
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _buffer(location: Location) -> Any:  # noqa: ANN401  # wgpu's

@@ -97,7 +97,7 @@ fn lab_right_i64(x: vec2<u32>, by: u32) -> vec2<u32> {
 
 fn lab_rest_u64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
     var rest = vec2<u32>(0u, 0u);
-    for (var at = 63i; at >= 0i; at--) {
+    for (var at: i32 = 63; at >= 0; at -= 1) {
         let is_past = (rest.y >> 31u) != 0u;
         rest = lab_left_64(rest, 1u);
         rest.x = rest.x | (lab_right_u64(x, u32(at)).x & 1u);

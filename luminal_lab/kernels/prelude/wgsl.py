@@ -137,7 +137,7 @@ def signatures(text: str) -> Mapping[str, Signature]:
         found[name] = WORDS.get(made, str(made)), named
     for name, given, made in NATIVE.findall(text):
         types: list[str] = re.findall(r": ([\w<>]+)", given)
-        found[str(name)] = f"{made or str()}", tuple(types)
+        found[str(name)] = f"{made or ''}", tuple(types)
     return found
 
 
