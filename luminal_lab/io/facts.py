@@ -23,7 +23,7 @@ from luminal_lab.plain import Json, plain, read
 from luminal_lab.timing.timeline import LONGEST
 
 Dialect: TypeAlias = Literal["c", "cuda", "metal", "webgpu", "stablehlo"]
-Asked: TypeAlias = Literal["c", "cuda", "metal", "assembly"]
+Asked: TypeAlias = Literal["c", "cuda", "metal", "webgpu", "assembly"]
 """The sources that can be requested."""
 
 
