@@ -253,9 +253,10 @@ class Kernel(Displayed):
         number of runs so far, for random numbers.
         """
         if self.emulator is None:
-            what = "it is C, for a CPU" if self.dialect == "c" else "nothing has been set to run it"
+            languages = {"c": "it is C, for a CPU", "webgpu": "it is WGSL"}
+            what = languages.get(self.dialect, "nothing has been set to run it")
             raise DeviceError(
-                f"kernel {self.name}: {what}, and the emulator is for kernels of GPUs",
+                f"kernel {self.name}: {what}, and the emulator is for CUDA and Metal",
                 hint="ll.CUDACompiler() and ll.MetalCompiler() make some, on any machine",
             )
         return self.emulator(self, inputs, dims, trace=trace, limit=limit, step=step)
