@@ -99,8 +99,8 @@ PAGES = {
     "devices": ReferencePage(
         "Devices and times",
         "Compilers for CPUs and GPUs, kernels of your own, and times side by side.",
-        "ll.CPUCompiler ll.CUDACompiler ll.MetalCompiler ll.XLACompiler ll.kernel ll.compare "
-        "ll.beside ll.CPU ll.XLA ll.CUDA ll.Metal ll.Recorded",
+        "ll.CPUCompiler ll.CUDACompiler ll.MetalCompiler ll.WebGPUCompiler ll.XLACompiler "
+        "ll.kernel ll.compare ll.beside ll.CPU ll.XLA ll.CUDA ll.Metal ll.WebGPU ll.Recorded",
     ),
     "search": ReferencePage(
         "Search",
@@ -161,7 +161,8 @@ BEGUN = (
 """The names that examples do not define; `conftest.py` defines them for the tests."""
 UNSHOWN = {
     "ll.compare calls it, with a graph that it has prepared": (
-        "ll.CPU.column ll.CUDA.column ll.Metal.column ll.XLA.column ll.Recorded.column"
+        "ll.CPU.column ll.CUDA.column ll.Metal.column ll.WebGPU.column ll.XLA.column "
+        "ll.Recorded.column"
     ),
     "a run calls it, with the data of the session": "ll.Compilation.tried ll.Compilation.values",
     "it measures on a device, until its budget is spent": "ll.Graph.search ll.Search.found",

@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from luminal_lab.devices.cpu.compiler import CPUCompiler
     from luminal_lab.devices.cuda.compiler import CUDACompiler
     from luminal_lab.devices.metal.compiler import MetalCompiler
+    from luminal_lab.devices.webgpu.compiler import WebGPUCompiler
     from luminal_lab.devices.xla.compiler import XLACompiler
     from luminal_lab.importing.onnx import from_onnx
     from luminal_lab.importing.torch_export import from_torch
@@ -119,7 +120,7 @@ if TYPE_CHECKING:
     from luminal_lab.search.compiling import Search
     from luminal_lab.search.loops import Budget
     from luminal_lab.tensor import fft, linalg
-    from luminal_lab.timing.column import CPU, CUDA, XLA, Metal
+    from luminal_lab.timing.column import CPU, CUDA, XLA, Metal, WebGPU
     from luminal_lab.timing.compare import compare
     from luminal_lab.timing.recording import Recorded
     from luminal_lab.tracing import trace
@@ -201,6 +202,8 @@ __all__ = [
     "UnknownNameError",
     "VerifyError",
     "View",
+    "WebGPU",
+    "WebGPUCompiler",
     "XLACompiler",
     "beside",
     "block_diag",
@@ -289,6 +292,8 @@ LATE = {
     "Search": "search.compiling",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
+    "WebGPU": "timing.column",
+    "WebGPUCompiler": "devices.webgpu.compiler",
     "XLA": "timing.column",
     "XLACompiler": "devices.xla.compiler",
     "beside": "viz.live.beside",

@@ -59,6 +59,7 @@ PACKAGES: Final = {
     "torch": "PyTorch as a witness",
     "tqdm": "progress bars",
     "transformers": "models of theirs",
+    "wgpu": "an adapter of WebGPU",
     "ziglang": "the compiler zig",
 }
 """What each package that is imported is for."""
@@ -92,10 +93,21 @@ PROGRAMS: Final = {
 }
 """The names that a program may have, and what is said where none of them is on the PATH."""
 ROOT: Final = Path(__file__).resolve().parents[1]
+DRIVERS: Final = [
+    *Path("/usr/share/vulkan/icd.d").glob("*.json"),
+    *([Path(__file__)] if sys.platform != "linux" else []),  # other systems have one of their own
+    Path("none"),
+]
+"""The files by which Vulkan finds drivers, of which one may be software."""
 FILES: Final = {
     "axe-core": (
         ROOT / "frontend/node_modules/axe-core/axe.min.js",
         "axe-core is not installed: make frontend",
+    ),
+    "vulkan": (
+        DRIVERS[0] if find_spec("wgpu") else DRIVERS[-1],
+        "there is no wgpu with a driver for Vulkan: apt install mesa-vulkan-drivers has one in "
+        "software",
     ),
     "script": (
         ROOT / "luminal_lab/viz/static/lab.js",
@@ -108,6 +120,7 @@ CALLS: Final = {
     ".plot(": "plotly",
     ".to_dot(": "graphviz",
     ".safetensors": "safetensors",
+    "ll.WebGPUCompiler(": "vulkan",
     "XLACompiler(": "jax",
     "ll.XLA(": "jax",
     ".export(": "script",

@@ -268,7 +268,8 @@ PUBLIC: dict[str, list[Way] | str] = {
     ),
     **named(
         "a device or passes by themselves; compile_ir and compare use them",
-        "CPU CUDA XLA CPUCompiler CUDACompiler MetalCompiler XLACompiler Metal Pipeline Search",
+        "CPU CUDA XLA CPUCompiler CUDACompiler MetalCompiler WebGPUCompiler XLACompiler Metal",
+        "WebGPU Pipeline Search",
     ),
     **named(
         "of a session's graph",

@@ -35,6 +35,8 @@ from luminal_lab.devices.cuda.driver import driver_class, present
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.program import DeviceProgram
+from luminal_lab.devices.webgpu.compiler import WebGPUCompiler
+from luminal_lab.devices.webgpu.engine import webgpu_device
 from luminal_lab.devices.xla.compiler import XLACompiler
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
 from luminal_lab.kernels.kernel import Kernel
@@ -60,8 +62,8 @@ from luminal_lab.timing.recording import (
 )
 from luminal_lab.timing.subject import ComparedGraph, subject_of
 
-Device: TypeAlias = Literal["cpu", "cuda", "metal", "xla"]
-DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal", "xla")
+Device: TypeAlias = Literal["cpu", "cuda", "metal", "webgpu", "xla"]
+DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal", "webgpu", "xla")
 FAMILIES = ("elementwise", "reduction", "view", "indexing")
 """The recorded parts of the op table, in float32; other dtypes are for the conformance kit."""
 TABLE = "op table: "
@@ -185,7 +187,8 @@ def _machine(device: Device, threads: int) -> RecordingDevice:
             arch = tool.arch if tool is not None else None
             device_compiler, target = CUDACompiler(arch=arch, cublas=False), {"arch": arch or ""}
         else:
-            device_compiler, target = MetalCompiler(), {}
+            made = {"metal": MetalCompiler, "webgpu": WebGPUCompiler}
+            device_compiler, target = made[device](), {}
         program = device_compiler.runner(_tiny().ir)
         return RecordingDevice(
             device_compiler, program.device, _driver(device), device, target, program.clock
@@ -203,6 +206,9 @@ def _driver(device: Device) -> str:
     """Return the version of the GPU's driver."""
     if device == "metal":
         return f"macOS {platform.mac_ver()[0]}"
+    if device == "webgpu":
+        wgpu, adapter = webgpu_device()
+        return f"wgpu {wgpu.__version__}, {adapter.adapter.info['description']}"
     return f"NVIDIA driver for CUDA {version_text(driver_class(None)().version)}"
 
 
@@ -261,7 +267,7 @@ class _Recorder:
         self, compilation: Compilation, environment: Environment
     ) -> tuple[list[TimedLaunch], tuple[float, ...]]:
         program = cast("DeviceProgram[Any]", compilation.runner)
-        if self.machine.dialect in ("cuda", "metal"):
+        if self.machine.dialect in ("cuda", "metal", "webgpu"):
             with Load() as load:
                 timed_launches = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
             self.busy += [] if load.others is None else [load.others]

@@ -28,6 +28,8 @@ from luminal_lab.devices.cuda.through_cupy import import_cupy
 from luminal_lab.devices.gpu import nvrtc
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.metal.engine import import_metal
+from luminal_lab.devices.webgpu.compiler import WebGPUCompiler
+from luminal_lab.devices.webgpu.engine import name_of, webgpu_device
 from luminal_lab.devices.xla.compiler import XLACompiler
 from luminal_lab.errors import DeviceError, LabError
 from luminal_lab.machines import here as machine
@@ -39,6 +41,7 @@ State: TypeAlias = Literal["works", "missing", "fails", "none"]
 LAB = 'pip install "luminal-lab[lab]"'
 CUDA = 'pip install "luminal-lab[cuda]"'
 METAL = 'pip install "luminal-lab[metal]"'
+WEBGPU = 'pip install "luminal-lab[webgpu]"'
 XLA = 'pip install "luminal-lab[xla]"'
 ZIG = "pip install ziglang"
 DRIVERS = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
@@ -268,6 +271,19 @@ def metal() -> CheckResult:
     return CheckResult("fails", fault) if fault else CheckResult("works", "runs kernels")
 
 
+def webgpu() -> CheckResult:
+    """Run something on this machine's adapter of WebGPU."""
+    if find_spec("wgpu") is None:
+        return CheckResult("missing", "wgpu, which runs kernels by WebGPU, is missing", WEBGPU)
+    try:
+        _, device = webgpu_device()
+        fault = _fault_of(WebGPUCompiler())
+    except DeviceError as error:
+        return CheckResult("none", error.message.partition("\n")[0])
+    name = name_of(device.adapter)
+    return CheckResult("fails", fault) if fault else CheckResult("works", name)
+
+
 def xla() -> CheckResult:
     """Run something by XLA."""
     if find_spec("jax") is None:
@@ -341,6 +357,7 @@ CHECKS = (
     DoctorCheck("cuda", cupy),
     DoctorCheck("nvrtc", ptx),
     DoctorCheck("metal", metal),
+    DoctorCheck("webgpu", webgpu),
     DoctorCheck("xla", xla),
     DoctorCheck("jupyterlab", jupyter),
     DoctorCheck("widgets", widgets),

@@ -16,7 +16,8 @@ ABOUT = """\
 Run the op table, small models and the benchmark's workloads on a device, compare them with NumPy's
 interpreter (the workloads at their small sizes), and save the times of all kernels to a file, which
 ll.Recorded("FILE") answers from. It needs the device: --device cuda an NVIDIA GPU with CuPy,
---device metal a Mac, and --device xla JAX, for what it runs on. Nothing is sent anywhere."""
+--device metal a Mac, --device webgpu an adapter of WebGPU, and --device xla JAX, for what it runs
+on. Nothing is sent anywhere."""
 EXAMPLES = """\
 luminal-lab record --device cuda                 everything, to cuda.json
 luminal-lab record --device cpu --only softmax   one model, to cpu.json"""

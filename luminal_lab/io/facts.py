@@ -22,8 +22,8 @@ from luminal_lab.passes.stops import Stop
 from luminal_lab.plain import Json, plain, read
 from luminal_lab.timing.timeline import LONGEST
 
-Dialect: TypeAlias = Literal["c", "cuda", "metal", "stablehlo"]
-Asked: TypeAlias = Literal["c", "cuda", "metal", "assembly"]
+Dialect: TypeAlias = Literal["c", "cuda", "metal", "webgpu", "stablehlo"]
+Asked: TypeAlias = Literal["c", "cuda", "metal", "webgpu", "assembly"]
 """The sources that can be requested."""
 
 

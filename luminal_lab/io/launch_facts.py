@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, get_args
 
 from luminal_lab.core.ir import Node
@@ -23,7 +23,7 @@ from luminal_lab.io.facts import (
     Line,
     SourceFacts,
 )
-from luminal_lab.kernels.gpu import apple, gpu_of
+from luminal_lab.kernels.gpu import apple, gpu_of, webgpu
 from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.here import this_machine
@@ -267,7 +267,8 @@ def _elsewhere(launched: LaunchedCompile, dialect: Dialect) -> Mapping[int, Kern
     ir = launched.compilation.ir
     maker: Machine | KernelMaker = this_machine()
     if dialect != "c":
-        maker = gpu_maker(gpu_of(ARCH) if dialect == "cuda" else apple(), dialect)
+        others = {"metal": apple, "webgpu": webgpu}
+        maker = gpu_maker(others.get(dialect, partial(gpu_of, ARCH))(), dialect)
     try:
         return _kernels_of(Worklist(ir, maker, {}))
     except LabError:

@@ -1,4 +1,4 @@
-"""How C, CUDA C++ and Metal's language spell what kernels say: one table each."""
+"""How C, CUDA C++, Metal's language and WGSL spell what kernels say: one table each."""
 
 from __future__ import annotations
 
@@ -76,6 +76,16 @@ class Dialect:
     tile: Tiles = field(default_factory=lambda: Tiles((0, 0), {}, {}, {}))
     """What its tensor units multiply."""
     has_float64: bool = True
+    has_int64: bool = True
+    """Whether positions may have 64 bits."""
+    has_vectors: bool = True
+    """Whether neighbours are loaded and stored as a whole."""
+    has_shuffles: bool = True
+    """Whether the threads of a warp hand each other values without memory."""
+    has_pointers: bool = True
+    """Whether buffers can be compared."""
+    least: int = 1
+    """The fewest bytes of an element in shared memory."""
     copies_ahead: bool = False
     """Whether copies into shared memory can go on while threads work."""
 
@@ -165,3 +175,21 @@ METAL = Dialect(
     ),
     has_float64=False,
 )
+WEBGPU = Dialect(
+    name="webgpu",
+    version="1",
+    head="kernel {threads} {name}",
+    pointer="{const}{type} *{name}",
+    dim="const {type} {name}",
+    arrays={"own": "{type} {name}[{size}];", "shared": "shared {type} {name}[{size}];"},
+    pragmas={"unroll": ""},
+    block="lab_block",
+    thread="lab_thread",
+    has_float64=False,
+    has_int64=False,
+    has_vectors=False,
+    has_shuffles=False,
+    has_pointers=False,
+    least=4,
+)
+"""C that `render/gpu/webgpu.py` turns into WGSL, which has neither pointers nor conversions."""

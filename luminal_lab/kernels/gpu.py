@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from luminal_lab.kernels.dialect import CUDA, HOPPER, METAL, Dialect
+from luminal_lab.kernels.dialect import CUDA, HOPPER, METAL, WEBGPU, Dialect
 from luminal_lab.machines.cards import capability_of
 
 
@@ -49,3 +49,8 @@ def gpu_of(arch: str = "sm_80", *, tf32: bool = False, cores: int | None = None)
 def apple() -> GPU:
     """Return what Apple's GPUs have."""
     return GPU(METAL, shared=32 << 10, cores=10)
+
+
+def webgpu() -> GPU:
+    """Return what every adapter of WebGPU has, by the limits that the standard promises."""
+    return GPU(WEBGPU, threads=256, shared=16 << 10, cores=10)

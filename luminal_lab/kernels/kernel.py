@@ -48,6 +48,7 @@ LANGUAGES: Mapping[str, str] = {
     "c": "C",
     "cuda": "CUDA",
     "metal": "Metal",
+    "webgpu": "WGSL",
     "stablehlo": "StableHLO",
 }
 REFUSALS = {
@@ -115,7 +116,7 @@ class Kernel(Displayed):
     ops_of_line: tuple[tuple[str, ...], ...] = ()
     """For each line of the source, the names of the ops that it computes."""
     dialect: str = "c"
-    """The language of its source: c, cuda, metal or stablehlo."""
+    """The language of its source: c, cuda, metal, webgpu or stablehlo."""
     uses: frozenset[str] = frozenset()
     """The names of what its source uses from the prelude."""
     choices: Choices = field(default_factory=Choices, compare=False)
@@ -252,9 +253,10 @@ class Kernel(Displayed):
         number of runs so far, for random numbers.
         """
         if self.emulator is None:
-            what = "it is C, for a CPU" if self.dialect == "c" else "nothing has been set to run it"
+            languages = {"c": "it is C, for a CPU", "webgpu": "it is WGSL"}
+            what = languages.get(self.dialect, "nothing has been set to run it")
             raise DeviceError(
-                f"kernel {self.name}: {what}, and the emulator is for kernels of GPUs",
+                f"kernel {self.name}: {what}, and the emulator is for CUDA and Metal",
                 hint="ll.CUDACompiler() and ll.MetalCompiler() make some, on any machine",
             )
         return self.emulator(self, inputs, dims, trace=trace, limit=limit, step=step)

@@ -45,7 +45,7 @@ from luminal_lab.tensor.arguments import told, told_class
 
 LICENCE = ("contract", "no_signed_zero")
 """The default facts of a pipeline: the sign of a zero does not matter."""
-DEVICES = ("cpu", "cuda", "metal", "xla")
+DEVICES = ("cpu", "cuda", "metal", "webgpu", "xla")
 PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLike]"
 
 

@@ -3,6 +3,7 @@
 ll.CPU()              measured here
 ll.CUDA("h200")       measured where there is such a GPU, else modelled by its specification
 ll.Metal("m3-max")    likewise, on a Mac
+ll.WebGPU()           measured on this machine's adapter, which may be software
 ll.XLA()              measured where JAX runs, as whole programs
 ll.Recorded("h200")   answered from a recording
 ll.devices.specification("t4")    modelled: a specification stands for itself
@@ -26,6 +27,7 @@ from luminal_lab.devices.facts.specifications import (
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.worklist import Worklist
+from luminal_lab.devices.webgpu.compiler import WebGPUCompiler
 from luminal_lab.devices.xla.compiler import XLACompiler
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, UnknownNameError
 from luminal_lab.kernels.launch import Launch
@@ -239,6 +241,22 @@ class Metal:
         chip = _named(self.chip, "metal", "Metal")
         device = MetalCompiler(chip=self.chip)
         return gpu_column(subject, device, chip, "Metal", rounds=rounds, warm_up=warm_up)
+
+
+@told_object("device")
+@dataclass(frozen=True)
+class WebGPU:
+    """This machine's adapter of WebGPU, measured; a software adapter says so in its name.
+
+    >>> import luminal_lab as ll
+    >>> ll.WebGPU()
+    WebGPU()
+    """
+
+    def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
+        """Return all launches of a graph, with their times."""
+        device = WebGPUCompiler()
+        return gpu_column(subject, device, None, "WebGPU", rounds=rounds, warm_up=warm_up)
 
 
 def _named(name: str | None, dialect: str, kind: str) -> Specification | None:

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from difflib import get_close_matches
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from statistics import median
@@ -32,11 +33,12 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.devices.facts.specifications import specification, this_cpu
 from luminal_lab.devices.metal.compiler import MetalCompiler
+from luminal_lab.devices.webgpu.compiler import WebGPUCompiler
 from luminal_lab.devices.xla.compiler import XLACompiler
 from luminal_lab.devices.xla.program import XLAProgram
 from luminal_lab.errors import RecordingError, UnknownNameError, expect
 from luminal_lab.kernels.definition.canonical import canonical
-from luminal_lab.kernels.dialect import CUDA, METAL
+from luminal_lab.kernels.dialect import CUDA, METAL, WEBGPU
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
@@ -63,6 +65,7 @@ VERSIONS: Mapping[str, str] = {
     "c": "1",
     "cuda": CUDA.version,
     "metal": METAL.version,
+    "webgpu": WEBGPU.version,
     "stablehlo": "1",
 }
 """The version of the code in each dialect: another version has other times."""
@@ -436,8 +439,8 @@ class Recorded:
             program.sizes = subject.dims
             return compilation, [KernelUse(each.node, each.kernel) for each in program.launches]
         arch = str(target.get("arch") or "sm_80")
-        is_cuda = self.recording.dialect == "cuda"
-        device = CUDACompiler(arch=arch) if is_cuda else MetalCompiler()
+        others = {"metal": MetalCompiler, "webgpu": WebGPUCompiler}
+        device = others.get(self.recording.dialect, partial(CUDACompiler, arch=arch))()
         compilation = subject.compiled(device)
         launches: tuple[Launch, ...] = getattr(compilation.runner, "launches", ())
         return compilation, [KernelUse(launch.node, launch.kernel) for launch in launches]

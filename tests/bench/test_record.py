@@ -91,6 +91,18 @@ def test_xlas_programs_are_recorded_and_replayed():
     assert column.seconds is not None
 
 
+@pytest.mark.needs("wgpu", "vulkan")
+def test_the_kernels_of_webgpu_are_recorded_and_replayed():
+    made = record("webgpu", ["softmax"], is_quick=True).recording
+    assert made.dialect == "webgpu"
+    assert made.clock == "perf_counter, from submitting to the end"
+    again = ll.Graph("again")
+    again.tensor((64, 256), name="c").softmax(-1).named("d").retrieve()
+    (column,) = ll.compare(again, [ll.Recorded(made)]).columns
+    assert column.how == "recorded"
+    assert column.seconds is not None
+
+
 @pytest.mark.parametrize("device", ["cuda", "metal"])
 def test_a_device_that_is_not_here(device):
     error = error_of(lambda: record(device, ["gelu"], is_quick=True), DeviceError)

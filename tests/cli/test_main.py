@@ -89,7 +89,7 @@ def test_every_command_teaches_by_examples(capsys, name):
         ),
         (
             ["record", "--device", "xyz"],
-            "record: --device cannot be 'xyz'\nhint: choose from cpu, cuda, metal, xla\n",
+            "record: --device cannot be 'xyz'\nhint: choose from cpu, cuda, metal, webgpu, xla\n",
         ),
         (
             ["passes", "sofmax"],

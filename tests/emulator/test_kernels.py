@@ -173,7 +173,7 @@ def test_kernels_for_a_cpu_have_no_emulator():
     kernel, *_ = kernels(product, ll.CPUCompiler())
     error = error_of(kernel.emulate, DeviceError)
     assert str(error) == (
-        "kernel matmul: it is C, for a CPU, and the emulator is for kernels of GPUs\n"
+        "kernel matmul: it is C, for a CPU, and the emulator is for CUDA and Metal\n"
         "hint: ll.CUDACompiler() and ll.MetalCompiler() make some, on any machine"
     )
 

@@ -39,7 +39,8 @@ def cx() -> ll.Graph:
 def facts(cx: ll.Graph) -> Facts:
     """What is known of it, with two devices beside."""
     t4 = ll.devices.specification("t4")
-    return facts_of(cx.compilation, compared=ll.compare(cx, [t4]), dialects=("cuda", "metal"))
+    dialects = "cuda", "metal", "webgpu"
+    return facts_of(cx.compilation, compared=ll.compare(cx, [t4]), dialects=dialects)
 
 
 def test_facts_go_to_json_and_back(facts):
@@ -73,7 +74,7 @@ def test_a_line_of_a_source_knows_the_nodes_that_it_computes(cx, facts):
 
 def test_a_kernel_has_its_steps_and_why_it_was_fused(facts):
     product, softmax = facts.kernels
-    assert [one.dialect for one in product.sources] == ["c", "cuda", "metal"]
+    assert [one.dialect for one in product.sources] == ["c", "cuda", "metal", "webgpu"]
     assert product.flops == 2 * 8 * 16 * 4
     assert product.reason.startswith("contraction: ")
     assert softmax.reason.startswith("rows: 2 reductions over the same 8 rows")

@@ -78,7 +78,7 @@ function selectedOf(run: Run, stage: number, text: string): Selected {
     case "kernel":
       return { kind, kernel: called(rest) };
     case "source": {
-      const [, name, dialect, number] = /^(.+) (c|cuda|metal|stablehlo) (\d{1,6})$/.exec(rest) ?? [];
+      const [, name, dialect, number] = /^(.+) (c|cuda|metal|webgpu|stablehlo) (\d{1,6})$/.exec(rest) ?? [];
       if (name === undefined) break;
       return { kind, kernel: called(name), dialect: dialect!, line: Number(number) };
     }

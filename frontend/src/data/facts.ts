@@ -13,7 +13,7 @@ export interface RuleStep {
 }
 
 export interface Source {
-  readonly dialect: "c" | "cuda" | "metal" | "stablehlo";
+  readonly dialect: "c" | "cuda" | "metal" | "webgpu" | "stablehlo";
   readonly title: string;
   readonly text: string;
   /** Lines from 1, and the ids of the nodes that each is made from. */

@@ -40,7 +40,7 @@ export function wordsOf(store: Store, selected: Selected): string {
     case "launch":
       return `launch ${selected.launch}: ${facts.launches[selected.launch]?.name ?? ""}`;
     case "source":
-      return `${{ c: "C", cuda: "CUDA", metal: "Metal", stablehlo: "StableHLO" }[selected.dialect] ?? selected.dialect} of ${facts.kernels[selected.kernel]?.name ?? "a kernel"}, line ${selected.line}`;
+      return `${{ c: "C", cuda: "CUDA", metal: "Metal", webgpu: "WGSL", stablehlo: "StableHLO" }[selected.dialect] ?? selected.dialect} of ${facts.kernels[selected.kernel]?.name ?? "a kernel"}, line ${selected.line}`;
     case "buffer":
       return `buffer ${facts.buffers[selected.buffer]?.name ?? selected.buffer}`;
   }

@@ -22,8 +22,8 @@ css`
 `;
 
 /** Which source a device runs, by what is chosen above it. */
-const RUNS: Readonly<Partial<Record<Dialect, Source["dialect"]>>> = { c: "c", cuda: "cuda", metal: "metal", ptx: "cuda" };
-const NAMES = { c: "C", cuda: "CUDA", metal: "Metal", ptx: "PTX", asm: "assembly", stablehlo: "StableHLO" } as const;
+const RUNS: Readonly<Partial<Record<Dialect, Source["dialect"]>>> = { c: "c", cuda: "cuda", metal: "metal", webgpu: "webgpu", ptx: "cuda" };
+const NAMES = { c: "C", cuda: "CUDA", metal: "Metal", webgpu: "WGSL", ptx: "PTX", asm: "assembly", stablehlo: "StableHLO" } as const;
 type Dialect = keyof typeof NAMES;
 export const NO_KERNELS = "There are no kernels in this run: compile for a device, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler()).";
 

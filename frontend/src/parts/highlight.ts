@@ -13,7 +13,7 @@ css`
 .ll-called { font-weight: 600; }
 `;
 
-export type Language = "c" | "cuda" | "metal" | "stablehlo" | "ptx" | "asm" | "python" | "form";
+export type Language = "c" | "cuda" | "metal" | "webgpu" | "stablehlo" | "ptx" | "asm" | "python" | "form";
 /** What a piece of text is (nothing for the rest), and the text, which never holds a line's end. */
 export type Token = readonly [kind: string, text: string];
 
@@ -29,6 +29,7 @@ const FORMS: Record<Language, RegExp> = {
   c: C,
   cuda: C,
   metal: C,
+  webgpu: C,
   ptx: all(SLASHES, STRING, /(?<directive>\.[a-z]\w*(?:::\w+)*)|(?<type>%[\w.]+)/.source, NUMBER, WORD),
   asm: all(HASH, /(?<directive>^\.?[A-Za-z_][\w.$]*:)|(?<type>%[\w.]+)|(?<keyword>^[ \t]+[a-z][\w.]*)/.source, NUMBER, WORD),
   stablehlo: all(SLASHES, STRING, /(?<type>%[\w.]+)|(?<keyword>\b(?:stablehlo|chlo|func)\.\w+)/.source, NUMBER, WORD),
@@ -42,6 +43,7 @@ const C_WORDS =
 const KEYWORDS: Partial<Record<Language, ReadonlySet<string>>> = {
   c: words(C_WORDS),
   python: words("and as assert break class continue def del elif else except False finally for from global if import in is lambda None not or pass raise return True try while with yield"),
+  webgpu: words("if else for return break continue fn let var const struct true false array vec2 vec3 atomic uniform storage workgroup private read_write compute workgroup_size builtin group binding"),
   stablehlo: words("module func return dense true false"),
   form: words("graph kernel nest for parallel simd vector local in sum max min shared barrier tile unroll split by fuse into reorder fission"),
 };

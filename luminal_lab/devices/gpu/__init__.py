@@ -1,1 +1,1 @@
-"""What CUDA and Metal share."""
+"""What CUDA, Metal and WebGPU share."""

@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from luminal_lab.core.dtypes import Array
+from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.ops import Scatter, Update, UserKernel
+from luminal_lab.core.ops import HostCall, Input, Scatter, Update, UserKernel
 from luminal_lab.devices.gpu.engine import EmulatorEngine, FindEngine
 from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
@@ -21,6 +21,7 @@ from luminal_lab.devices.gpu.sass import gpu_assembly
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.devices.runtime.worklist import KernelMaker, Recall
 from luminal_lab.emulator.kernels import emulate_kernel
+from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.definition.definition import Buffer, Definition
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.emulated import Meaning
@@ -37,7 +38,8 @@ def gpu_maker(gpu: GPU, name: str) -> KernelMaker:
 
     def ready(kernel: Kernel) -> Kernel:
         compiles = None if gpu.arch is None else partial(compile_kernel, arch=gpu.arch)
-        return replace(kernel, emulator=emulate_kernel, compile=compiles, assemble=gpu_assembly)
+        emulator = None if gpu.dialect.name == "webgpu" else emulate_kernel
+        return replace(kernel, emulator=emulator, compile=compiles, assemble=gpu_assembly)
 
     def of_definition(definition: Definition, kernel: str, schedule: Schedule | None) -> Kernel:
         return ready(make_gpu_kernel(definition, kernel, gpu, schedule))
@@ -99,3 +101,19 @@ class GPUCompiler(DeviceCompiler):
 
 def _emulated(dialect: Dialect, source: str, kernels: Kernels) -> EmulatorEngine:
     return EmulatorEngine(source, dialect)
+
+
+def check_float64(ir: IR, device: str, none: str) -> None:
+    """Raise if anything would be computed in float64, where there is none."""
+    for node in ir:
+        if isinstance(node.op, (Input, HostCall)):
+            continue
+        body = node.op.body_of()
+        inner = [] if body is None else [inner_node.type for inner_node in body]
+        given = [ir[id].type for id in node.sources]
+        if any(type.dtype is DType.float64 for type in (*node.types, *given, *inner)):
+            raise DeviceError(
+                f"{device}: {node} is computed in float64, and {none}",
+                where=str(node.meta.origin or "") or None,
+                hint='x.cast("float32") of its inputs, or ll.CPUCompiler(), which has it',
+            )

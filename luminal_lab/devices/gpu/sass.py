@@ -15,15 +15,21 @@ SECONDS = 60.0
 """The seconds that a tool may take."""
 TOOLS = {"nvdisasm": ("-c",), "cuobjdump": ("-sass",)}
 """NVIDIA's disassemblers, and their arguments."""
+NONE = {
+    "metal": (
+        "Metal's language, and Apple documents no assembly",
+        "print(kernel.source) shows the Metal; Xcode profiles what runs",
+    ),
+    "webgpu": ("WGSL, which each driver compiles by itself", "print(kernel.source) shows the WGSL"),
+}
+"""The languages whose machine code nobody shows: why, and what there is."""
 
 
 def gpu_assembly(kernel: Kernel) -> Assembly:
     """Return the SASS of a kernel, or its PTX if nothing here can read machine code."""
-    if kernel.dialect != "cuda":
-        raise DeviceError(
-            f"assembly: {kernel.name} is in Metal's language, and Apple documents no assembly",
-            hint="print(kernel.source) shows the Metal; Xcode profiles what runs",
-        )
+    if kernel.dialect in NONE:
+        why, hint = NONE[kernel.dialect]
+        raise DeviceError(f"assembly: {kernel.name} is in {why}", hint=hint)
     compiled = kernel.compiled
     for tool, options in TOOLS.items():
         path = shutil.which(tool)

@@ -14,14 +14,12 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR
-from luminal_lab.core.ops import HostCall, Input
 from luminal_lab.devices.facts.specifications import specification
-from luminal_lab.devices.gpu.compiler import GPUCompiler
+from luminal_lab.devices.gpu.compiler import GPUCompiler, check_float64
 from luminal_lab.devices.gpu.engine import FindEngine
 from luminal_lab.devices.metal.engine import MetalEngine, metal_device
-from luminal_lab.errors import ArgumentError, DeviceError, expect
+from luminal_lab.errors import ArgumentError, expect
 from luminal_lab.kernels.definition.programs import ProgramsLike
 from luminal_lab.kernels.gpu import GPU, apple
 from luminal_lab.kernels.steps.applied import ScheduleLike
@@ -70,26 +68,10 @@ class MetalCompiler(GPUCompiler):
 
     @override
     def target(self, ir: IR) -> tuple[GPU, FindEngine]:
-        _check_dtypes(ir)
+        check_float64(ir, "metal", "Apple's GPUs have none")
         return apple(), MetalEngine
 
     @override
     def unless_here(self) -> None:
         if not self.emulate:
             metal_device()
-
-
-def _check_dtypes(ir: IR) -> None:
-    """Raise if anything would be computed in float64."""
-    for node in ir:
-        if isinstance(node.op, (Input, HostCall)):
-            continue
-        body = node.op.body_of()
-        inner = [] if body is None else [inner_node.type for inner_node in body]
-        given = [ir[id].type for id in node.sources]
-        if any(type.dtype is DType.float64 for type in (*node.types, *given, *inner)):
-            raise DeviceError(
-                f"metal: {node} is computed in float64, and Apple's GPUs have none",
-                where=str(node.meta.origin or "") or None,
-                hint='x.cast("float32") of its inputs, or ll.CPUCompiler(), which has it',
-            )

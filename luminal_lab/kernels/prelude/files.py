@@ -27,6 +27,7 @@ NAME: Final = re.compile(r"\b(?:lab|LAB)_\w+|\bfloor(?:div|mod)\b")
 DEFINED: Final = re.compile(
     r"^static .*?\b((?:lab_|floor)[\w$]+)\("
     r"|^#define ([\w$]+)"
+    r"|^(?:fn|var<private>) (lab_\w+)"
     r"|^struct .*?\b(lab_[\w$]+) \{"
     r"|^typedef .*?\b(lab_[\w$]+)(?: __attribute__.*)?;"
     r"|^#pragma omp declare (reduction\([\w$]+)",

@@ -17,6 +17,7 @@ import numpy as np
 from luminal_lab.errors import DTypeError
 from luminal_lab.kernels.prelude.files import Paragraph, definitions, taken
 from luminal_lab.kernels.prelude.rows import rows, rows_of
+from luminal_lab.kernels.prelude.wgsl import Signature, Wgsl, signatures
 
 MATHS: Final = ("indices.c", "maths.c", "composed.c")
 """The files that all languages share, in C."""
@@ -24,6 +25,7 @@ OWN: Final = {
     "c": ("nests.c",),
     "cuda": ("cuda.cu", "units.cu", "hopper.cu", "gpu.h"),
     "metal": ("metal.metal", "gpu.h"),
+    "webgpu": ("webgpu.wgsl", "gpu.h"),
 }
 """The files that a language has in addition, or instead."""
 HEXADECIMAL: Final = re.compile(r"-?\b0x[\da-f]+(?:\.[\da-f]*)?p[+-]?\d+f\b")
@@ -45,7 +47,12 @@ METAL: Final = (
     (r'__builtin_nanf\(""\)', "NAN"),
 )
 """How a language spells what the maths says in C."""
-SPELLINGS: Final = {"c": (), "cuda": CUDA, "metal": METAL}
+WEBGPU: Final = ((r"\bfmaf\b", "lab_fma_f32"),)
+SPELLINGS: Final = {"c": (), "cuda": CUDA, "metal": METAL, "webgpu": WEBGPU}
+
+
+WITHOUT: Final = {"metal": "on Apple's GPUs", "webgpu": "in WGSL"}
+"""Where there is no float64."""
 
 
 def prelude(language: str, uses: Collection[str]) -> str:
@@ -54,22 +61,30 @@ def prelude(language: str, uses: Collection[str]) -> str:
     >>> print(prelude("cuda", {"lab_recip_f32"}).splitlines()[-1])
     static __device__ __forceinline__ float lab_recip_f32(float x) { return 1.0f / x; }
     """
-    if language == "metal":
+    if language in ("metal", "webgpu"):
         wide = sorted(name for name in uses if re.search(r"_f64(_|$)|^lab_f64x", name))
         if wide:
             raise DTypeError(
-                f"metal: there is no float64 on Apple's GPUs, and a kernel calls {wide[0]}",
+                f"{language}: there is no float64 {WITHOUT[language]}, "
+                f"and a kernel calls {wide[0]}",
                 hint="cast to float32 for this device",
             )
     known = known_in(language) | definitions(OWN[language], rows_of(uses))
     spelled = partial(_spelled, language)
-    return "\n\n".join(taken(["lab_i8", *sorted(uses)], known, spelled))
+    types = ["lab_i8"] * (language != "webgpu")
+    return "\n\n".join(taken([*types, *sorted(uses)], known, spelled))
 
 
 @cache
 def known_in(language: str) -> dict[str, Paragraph]:
     """Return everything in a language, except what is written for each shape, by its names."""
     return definitions((*OWN[language], *MATHS), rows())
+
+
+def signature_in(language: str, name: str) -> Signature | None:
+    """Return what a function takes and returns in WGSL."""
+    paragraph = known_in(language).get(name)
+    return None if paragraph is None else signatures(paragraph.text).get(name)
 
 
 @cache
@@ -81,6 +96,8 @@ def _spelled(language: str, text: str) -> str:
     """
     for pattern, spelling in SPELLINGS[language]:
         text = re.sub(pattern, spelling, text)
+    if language == "webgpu":
+        return Wgsl(partial(signature_in, language)).paragraph(text)
     return HEXADECIMAL.sub(lambda match: _decimal(match[0]), text) if language == "metal" else text
 
 

@@ -1,4 +1,4 @@
-"""Statements of C, CUDA and Metal: the tree that renderers build, and the writer that prints it.
+"""Statements of C, CUDA, Metal and WGSL: the tree that renderers build, and what prints it.
 
     Declare("float", "t", "0.0f")                             float t = 0.0f;
     Repeat("int", "j", "4", [                                 #pragma unroll
@@ -276,33 +276,49 @@ class SourceLine(NamedTuple):
     ops: Ops = ()
 
 
-def printed(block: Iterable[CStatement], dialect: Dialect, depth: int = 1) -> Iterator[SourceLine]:
+Spell: TypeAlias = Callable[[str], list[str]]
+"""Returns a line of C in a language's own words."""
+
+
+def printed(
+    block: Iterable[CStatement],
+    dialect: Dialect,
+    depth: int = 1,
+    spell: Spell = lambda line: [line],
+) -> Iterator[SourceLine]:
     """Yield the lines of statements, none too long."""
     indent = "    " * depth
+
+    def lines(text: str, ops: Ops = ()) -> Iterator[SourceLine]:
+        for line in spell(text):
+            for part in broken(indent + line):
+                yield SourceLine(part, ops)
+
     for statement in block:
         match statement:
             case Repeat() | Branch():
-                if isinstance(statement, Repeat):
-                    type, name, size, body, pragma, start = statement
-                    head = f"for ({type} {name} = {start}; {name} < {size}; {name}++)"
-                    if pragma is not None:
-                        yield SourceLine(
-                            dialect.pragmas[pragma[0]].format(pragma[1], indent=indent)
-                        )
-                else:
-                    head, body = f"if ({statement.condition})", statement.body
-                yield from map(SourceLine, broken(f"{indent}{head} {{"))
-                yield from printed(body, dialect, depth + 1)
+                pragma = statement.pragma if isinstance(statement, Repeat) else None
+                if pragma is not None and dialect.pragmas[pragma[0]]:
+                    yield SourceLine(dialect.pragmas[pragma[0]].format(pragma[1], indent=indent))
+                yield from lines(_head(statement))
+                yield from printed(statement.body, dialect, depth + 1, spell)
                 yield SourceLine(f"{indent}}}")
             case Group(body=body):
-                yield from printed(body, dialect, depth)
+                yield from printed(body, dialect, depth, spell)
             case Barrier():
-                yield SourceLine(f"{indent}{dialect.barrier}();")
+                yield from lines(f"{dialect.barrier}();")
             case Raw(text=text):
-                yield from map(SourceLine, broken(indent + text))
+                yield from lines(text)
             case _:
-                for part in broken(indent + _simple(statement, dialect)):
-                    yield SourceLine(part, statement.ops)
+                yield from lines(_simple(statement, dialect), statement.ops)
+
+
+def _head(statement: Repeat | Branch) -> str:
+    if isinstance(statement, Branch):
+        return f"if ({statement.condition}) {{"
+    name = statement.name
+    start = f"{statement.type} {name} = {statement.start}"
+    return f"for ({start}; {name} < {statement.size}; {name}++) {{"
 
 
 def _simple(statement: Declare | Assign | Invoke, dialect: Dialect) -> str:

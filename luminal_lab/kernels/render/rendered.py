@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from luminal_lab.core.dims import Dim
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.kernels.kernel import Kernel, Phase, WorkingArray
 from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Statement, mapped, substituted
-from luminal_lab.kernels.render.code import Code, printed
+from luminal_lab.kernels.render.code import Code, SourceLine, printed
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,24 @@ class RenderedPhase(NamedTuple):
     head: Sequence[str]
     code: Code
 
+    def lines(self) -> list[SourceLine]:
+        """Return its lines."""
+        body = printed(self.code.block, self.code.dialect)
+        return [*map(SourceLine, self.head), *body, SourceLine("}")]
 
-def rendered(nest: Nest, functions: Sequence[RenderedPhase]) -> Rendered:
+
+def rendered(
+    nest: Nest,
+    functions: Sequence[RenderedPhase],
+    written: Callable[[RenderedPhase], Sequence[SourceLine]] = RenderedPhase.lines,
+) -> Rendered:
     """Return functions as the source of a kernel."""
     text: list[str] = []
     ops: list[tuple[str, ...]] = []
     for function in functions:
-        lines = [*printed(function.code.block, function.code.dialect)]
-        blank = [""] * bool(text)
-        text += [*blank, *function.head, *(line.text for line in lines), "}"]
-        ops += [*((),) * len([*blank, *function.head]), *(line.ops for line in lines), ()]
+        lines = [*[SourceLine("")] * bool(text), *written(function)]
+        text += [line.text for line in lines]
+        ops += [line.ops for line in lines]
     return Rendered(
         "\n".join(text),
         tuple(ops),

@@ -83,7 +83,7 @@ class Writer:
     def in_place(self, block: Block) -> None:
         """Write an early return that skips the copy if the result is already in place."""
         alike = self.nest.alike
-        if alike and arrays_in(block).issuperset(alike):
+        if self.dialect.has_pointers and alike and arrays_in(block).issuperset(alike):
             self.code.raw(f"if ({' == '.join(map(c_name, alike))}) return;")
 
     def buffers(self, block: Block) -> Mapping[str, str]:

@@ -36,7 +36,7 @@ LONGEST = 400
 FORM = 'as in "recognise/3/%softmax": a pass, how many firings are done, what is selected'
 RUN = re.compile(r"([0-9]{1,4}):")
 NUMBERED = re.compile(r"(.*)@([0-9]{1,6})")
-SOURCE = re.compile(r"(.+) (c|cuda|metal|stablehlo) ([0-9]{1,6})")
+SOURCE = re.compile(r"(.+) (c|cuda|metal|webgpu|stablehlo) ([0-9]{1,6})")
 COUNTED = re.compile(r"[0-9]{1,7}")
 
 

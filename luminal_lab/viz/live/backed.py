@@ -243,5 +243,5 @@ def dialect_of(like: object) -> Asked:
             return dialect
     raise ArgumentError(
         f"workbench: {like!r} is not a language of kernels",
-        hint='choose "c", "cuda", "metal" or "assembly"',
+        hint='choose "c", "cuda", "metal", "webgpu" or "assembly"',
     )

@@ -46,3 +46,6 @@ def test_metal_has_none():
     cx.compile(ll.GenericCompiler(), ll.MetalCompiler())
     error = error_of(lambda: cx.kernels[0].assembly, DeviceError)
     assert "Apple documents no assembly" in error.message
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
+    error = error_of(lambda: cx.kernels[0].assembly, DeviceError)
+    assert error.message == "assembly: mul is in WGSL, which each driver compiles by itself"

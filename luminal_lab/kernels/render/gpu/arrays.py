@@ -116,7 +116,9 @@ class ThreadArrays(Arrays):
 
     def start(self, name: str, index: Shape, axis: Symbol, width: int) -> Dim | None:
         """Return where the neighbours along an axis begin in memory, if they are one vector."""
-        if self.is_wide(name) or width * self.types[name].dtype.itemsize not in WIDTHS:
+        if not self.code.dialect.has_vectors or self.is_wide(name):
+            return None
+        if width * self.types[name].dtype.itemsize not in WIDTHS:
             return None
         flat = self.nest.flat(name, index)
         start = substitute(flat, {axis.name: 0})

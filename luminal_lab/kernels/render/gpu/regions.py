@@ -146,6 +146,9 @@ class Regions:
         value, threads = self.value_of(update), self.phase.threads
         # Threads hand each other words: narrower values travel as one.
         word = DType.int32 if near.itemsize < DType.int32.itemsize else near
+        has_shuffles = self.dialect.has_shuffles
+        count = max(1, threads // WARP) if has_shuffles else threads
+        slots = self.slots("shared", word, count) if is_wide or not has_shuffles else ""
         if not is_wide:
             exchanged = self.code.call(f"lab_warp_{which}_{word.short}", value.text, along.size)
         else:
@@ -153,8 +156,8 @@ class Regions:
             if along.size < threads:
                 none = number_c(0 if which == "sum" else least(near), word, self.code.uses).text
                 text = f"{self.dialect.thread} < {along.size} ? {value.at(LESS)} : {none}"
-            slots = self.slots("shared", word, max(1, threads // WARP))
-            exchanged = self.code.call(f"lab_block_{which}_{word.short}", text, slots, threads)
+            given = (text, slots, threads) if has_shuffles else (text, threads)
+            exchanged = self.code.call(f"lab_block_{which}_{word.short}", *given)
         self.joined(update, near, exchanged, value.ops)
         if is_wide and threads > WARP:
             self.waits.open = NONE  # all have waited in it

@@ -1,4 +1,4 @@
-"""A nest as a GPU's kernel: what each thread does, in CUDA C++ or Metal's language.
+"""A nest as a GPU's kernel: what each thread does, in CUDA C++, Metal's language or WGSL.
 
     block i < m:                        extern "C" __global__ void … row_sums(
       thread l < 64:                        const float *__restrict__ x, …) {
@@ -53,6 +53,7 @@ from luminal_lab.kernels.render.gpu.nest import NestLaunch, misplaced, phases
 from luminal_lab.kernels.render.gpu.regions import Regions
 from luminal_lab.kernels.render.gpu.threads import Threads
 from luminal_lab.kernels.render.gpu.waiting import Waits, meet, touches, turned
+from luminal_lab.kernels.render.gpu.webgpu import wgsl
 from luminal_lab.kernels.render.index import ATOM
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.rendered import (
@@ -92,7 +93,8 @@ def render_gpu(
         blocks = Blocks(phase, order, dialect, exact)
         functions.append(blocks.function(function))
         shared = max(shared, blocks.bytes + blocks.regions.bytes)
-    return replace(rendered(nest, functions), shared=shared)
+    written = wgsl if dialect.name == "webgpu" else RenderedPhase.lines
+    return replace(rendered(nest, functions, written), shared=shared)
 
 
 class Blocks:
@@ -196,7 +198,7 @@ class Blocks:
         if not isinstance(size, int):
             why = f"has {size} elements in shared memory, which is not known before it runs"
             raise misplaced(self.nest, local.name, why, "memory")
-        self.bytes += size * local.type.dtype.itemsize
+        self.bytes += size * max(local.type.dtype.itemsize, self.dialect.least)
         self.code.array(C_TYPES[local.type.dtype], c_name(local.name), size, "shared")
 
     def tiles(self, declared: Sequence[Local]) -> None:

@@ -43,7 +43,8 @@ class Threads(Writer):
         self.vectors = Vectors(self, arrays, waits)
         self.warps = Warps(self, arrays)
         sizes = [size_of(type.shape) for type in self.types.values()]
-        self.whole = "int" if all(isinstance(s, int) and s <= INT for s in sizes) else "lab_i64"
+        is_near = all(isinstance(s, int) and s <= INT for s in sizes)
+        self.whole = "int" if is_near or not self.dialect.has_int64 else "lab_i64"
         """The type of indices: the narrow one if every position is known to fit."""
 
     @override

@@ -1,0 +1,1 @@
+"""WebGPU: whatever GPU a machine has, or its processor."""
