@@ -62,8 +62,9 @@ from luminal_lab.timing.subject import ComparedGraph, subject_of
 
 Device: TypeAlias = Literal["cpu", "cuda", "metal", "xla"]
 DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal", "xla")
-FAMILIES = ("elementwise", "reduction", "view", "indexing")
-"""The recorded parts of the op table, in float32; other dtypes are for the conformance kit."""
+FAMILIES = ("elementwise", "reduction", "view", "indexing", "product")
+"""The recorded parts of the op table, in float32, and products in 16-bit floats as well; other
+dtypes are for the conformance kit."""
 TABLE = "op table: "
 BATCH = 50
 """How many cases of a family are one program."""
@@ -327,7 +328,8 @@ def _table(name: str) -> Iterator[RecordingTask]:
     def kind(case: Case) -> tuple[Any, ...]:
         return sorted(case.runs[0].dims.items()), case.runs[0].step
 
-    cases = selected(name.removeprefix(TABLE), dtypes="float32")
+    family = name.removeprefix(TABLE)
+    cases = selected(family, dtypes=() if family == "product" else "float32")
     number = 0
     for _, group in groupby(sorted(cases, key=kind), key=kind):
         together = list(group)
