@@ -154,7 +154,7 @@ static void bulk(void *to, const lab_address *map, const void *from, int x, int 
     const lab_address start = (lab_address)((char *)to - shared_memory);
     if (map) {  // address, width, height, pitch, columns and rows of a tile, bytes of an element
         const long long width = (long long)map[1], height = (long long)map[2], size = (long long)map[6];
-        if (map[7] != MAP || (long long)map[4] * size != SWIZZLED || start % 1024) refuse(BAD_COPY, line);
+        if (map[7] != MAP || (long long)map[4] * size != SWIZZLED || start % TILE) refuse(BAD_COPY, line);
         copy->pitch = (long long)map[3], copy->rows = (int)map[5], copy->bytes = SWIZZLED, copy->swizzled = 1;
         copy->from = (const char *)map[0] + y * copy->pitch + x * size;
         copy->first = x < 0 ? (int)(-x * size) : 0, copy->first_row = y < 0 ? -y : 0;
@@ -168,10 +168,16 @@ static void bulk(void *to, const lab_address *map, const void *from, int x, int 
         refuse(BAD_COPY, line);
     for (int row = 0; row < copy->rows; row++) {
         const int bytes = copy->first_row <= row && row < copy->last_row ? copy->last - copy->first : 0;
-        if (bytes > 0)
-            touch_as(table.number, copy->from + row * copy->pitch + copy->first, bytes, LAB_READ, copy->pc);
-        touch_as(table.number, copy->to + row * copy->bytes, copy->bytes, LAB_FLYING, copy->pc);
+        const char *from_row = copy->from + row * copy->pitch + copy->first;
+        char *to_row = copy->to + row * copy->bytes;
+        if (bytes > 0) {
+            touch_units(table.number, from_row, bytes, 0, copy->pc);
+            touch_as(table.number, from_row, bytes, LAB_READ, copy->pc);
+        }
+        touch_units(table.number, to_row, copy->bytes, 1, copy->pc);
+        touch_as(table.number, to_row, copy->bytes, LAB_FLYING, copy->pc);
     }
+    touch_units(table.number, at, sizeof *at, 1, copy->pc);
     if (is_waited_for(number)) settle(number);
     inside = 1;
 }
@@ -187,6 +193,10 @@ static lab_address tile_at(lab_address matrix, int row, int byte, int is_rows) {
     return swizzled(start + piece + (lab_address)(row / 8) * stride + (lab_address)(row % 8 * SWIZZLED + within));
 }
 
+// A descriptor that gives no offset from a multiple of 1024 bytes, as all of ours: rows of 128 bytes
+// are permuted by their place in eight of them.
+static int begins_a_tile(lab_address matrix) { return (matrix << 4 >> 7 & 7) == 0 && matrix >> 62 == 1; }
+
 static float element_at(int kind, lab_address at) {
     unsigned word = 0;
     if (at + 4 > SHARED_BYTES) escape(BAD_TILE);
@@ -196,6 +206,11 @@ static float element_at(int kind, lab_address at) {
 
 static int depth_of(int kind) { return kind == LAB_OF_MMA_TF32 ? 8 : 16; }
 
+static void touch_piece(unsigned thread, const void *at, int kind, const void *pc) {
+    if (kind == LAB_READ) touch_units(thread, at, 16, 0, pc);  // and not once more at its end
+    touch_as(thread, at, 16, kind, pc);
+}
+
 // Record the accesses of a warp to its tiles, 16 bytes at a time, its lanes taking turns.
 static void touch_tiles(const Product *product, unsigned warp, int kind) {
     if (!is_watched) return;
@@ -203,7 +218,7 @@ static void touch_tiles(const Product *product, unsigned warp, int kind) {
     unsigned turn = 0;
     for (int piece = 0; piece < 32; piece++) {
         const lab_address at = tile_at(given->a, (int)(warp % 4) * 16 + piece % 16, piece / 16 * 16, 0);
-        touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, product->pc);
+        touch_piece(32 * warp + turn++ % 32, shared_memory + at, kind, product->pc);
     }
     const int rows = given->is_rows ? depth_of(given->kind) : given->columns;
     const int pieces = given->is_rows ? given->columns / 8 : 2, each = given->is_rows ? 8 : 1;
@@ -211,7 +226,7 @@ static void touch_tiles(const Product *product, unsigned warp, int kind) {
         for (int row = 0; row < rows; row++)
             for (int piece = first; piece < first + each && piece < pieces; piece++) {
                 const lab_address at = tile_at(given->b, row, 16 * piece, given->is_rows);
-                touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, product->pc);
+                touch_piece(32 * warp + turn++ % 32, shared_memory + at, kind, product->pc);
             }
 }
 
@@ -267,7 +282,7 @@ static void finish_group(int kind, unsigned members, unsigned first, const unsig
             lab_group *mine = &product->given[lane];
             memcpy(mine, answer + lane * LAB_PAYLOAD, sizeof *mine);
             const int same = mine->a == product->given[0].a && mine->b == product->given[0].b;
-            const int known = mine->a >> 62 == 1 && mine->b >> 62 == 1;
+            const int known = begins_a_tile(mine->a) && begins_a_tile(mine->b);
             if (!same || !known) escape(BAD_TILE);
         }
         product->group = groups_of[warp], product->pc = table.from;

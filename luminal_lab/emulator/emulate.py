@@ -45,6 +45,8 @@ Size: TypeAlias = int | tuple[int, ...]
 ArrayKey: TypeAlias = tuple[int, int]
 """The address of an array, and its bytes."""
 
+ALIGNED: Final = 64
+"""The alignment that a GPU asks of a tensor map among a kernel's parameters."""
 MAP: Final = 0x70616D5F62616C
 """The last word of the emulator's tensor maps, as in bulk.h."""
 
@@ -284,6 +286,11 @@ class _CallRun:
         if parameter.size != BYTES:
             hint = "const __grid_constant__ lab_tensor_map is one"
             raise self._wrong(f"{name} is not a tensor map, but it is given one", hint)
+        if parameter.alignment < ALIGNED:
+            fault = f"{name} is a tensor map at a multiple of {parameter.alignment} bytes"
+            raise self._wrong(
+                fault, f"a GPU takes them at multiples of {ALIGNED}: alignas({ALIGNED})"
+            )
         tile = matrix.tile
         block = self._block(TypedParameter(name, "c", 1), matrix.array)
         words = (block.at, tile.width, tile.height, tile.pitch, tile.columns, tile.rows)

@@ -32,7 +32,7 @@ static inline LAB_QUIET void lab_barrier_init(lab_address *at, int threads, LAB_
     LAB_TOUCHED(at, LAB_WRITE);
     lab_now->count(LAB_INIT, at, threads, lab_line);
 }
-static inline void lab_barrier_seen() {}
+static inline void lab_barrier_seen() { lab_now->pass_on(); }
 static inline LAB_QUIET void lab_barrier_expect(lab_address *at, int bytes, LAB_LINE) {
     LAB_TOUCHED(at, LAB_COUNTED);
     lab_now->count(LAB_EXPECT, at, bytes, lab_line);
@@ -58,6 +58,6 @@ static inline LAB_QUIET void lab_bulk_tile(
     LAB_TOUCHED(at, LAB_COUNTED);
     lab_now->bulk(to, (const lab_address *)map, 0, x, y, at, lab_line);
 }
-static inline void lab_bulk_written() {}
+static inline void lab_bulk_written() { lab_now->pass_on(); }
 
 }  // namespace lab_units

@@ -354,6 +354,7 @@ def _shared(
             continue  # a parameter
         is_extern = any(t.text == "extern" for t in tokens[first:k])
         declared = _declarations(source, token, tokens[k + 1 : end])
+        aligned = _alignment(tokens[first:end])
         line = line_at(source, token.start)
         references: list[str] = []
         for type, dims, name in declared:
@@ -362,10 +363,12 @@ def _shared(
                 raise refused(source, token, "there are too many shared arrays", "use fewer")
             names[number] = name
             if is_extern:
-                references.append(f'{type} *{name} = lab_dynamic<{type}>(0, "{name}", {line});')
+                made = f'lab_dynamic<{type}{aligned}>(0, "{name}", {line})'
+                references.append(f"{type} *{name} = {made};")
                 continue
             array, slot = f"lab_same<{type}{dims}>", number - SHARED
-            references.append(f'{array} &{name} = lab_shared<{array}>({slot}, "{name}", {line});')
+            made = f'lab_shared<{array}{aligned}>({slot}, "{name}", {line})'
+            references.append(f"{array} &{name} = {made};")
         if references:
             edits.append((tokens[first].start, tokens[end].end, " ".join(references)))
     return edits, names
@@ -387,6 +390,14 @@ def _declarations(source: str, token: Token, body: Sequence[Token]) -> list[tupl
             raise refused(source, token, "one declaration has two types", "write two")
         declared.append((type, head[1], part[head[0] - 1].text))
     return declared
+
+
+def _alignment(tokens: Sequence[Token]) -> str:
+    """Return the alignment that a declaration asks for, as one more argument of a template."""
+    for token, (k, after) in zip(tokens, enumerate(tokens[1:], 1), strict=False):
+        if token.text in ("__align__", "alignas", "aligned") and after.text == "(":
+            return f", {_joined(tokens[k + 1 : _closing(tokens, k)])}"
+    return ""
 
 
 def _without_alignment(tokens: Sequence[Token]) -> list[Token]:

@@ -89,7 +89,9 @@ static lab_runtime table;
 static void return_from_meetings();
 static void make_ready(Lane *lane);
 
-static lab_address rounded(lab_address bytes) { return (bytes + 1023) & ~1023ull; }
+enum { TILE = 1024 };  // tiles in rows of 128 bytes begin at multiples of this
+
+static lab_address rounded(lab_address bytes) { return (bytes + TILE - 1) & ~(lab_address)(TILE - 1); }
 
 #include "watch.h"
 
@@ -352,17 +354,18 @@ static void finish_meeting(int kind, unsigned members, unsigned first, unsigned 
 
 // -- shared memory --------------------------------------------------------------------------------
 
-static void *shared(int number, lab_address bytes, int element, const char *name, int line) {
+// An array lies at a multiple of the alignment that it declares, and of no higher power of two.
+static void *shared(int number, lab_address bytes, int element, unsigned alignment, const char *name, int line) {
     Place *place = &places[number];
     if (place->at) return place->at;
     inside = 0;
     if (number >= LAB_SIZED) bytes = job->dynamic_bytes[number - LAB_SIZED];
     else if ((job->static_bytes += bytes) > job->most_static) escape(TOO_MUCH_STATIC);
-    const lab_address whole = rounded(bytes);  // as tiles of 128 bytes a row require
+    const lab_address more = alignment < TILE ? alignment : 0, whole = rounded(more + bytes);
     job->shared_bytes += bytes;
     if (job->shared_bytes > job->most_shared) escape(NO_SHARED);
     if (shared_used + whole + 2 * SHARED_GAP > SHARED_BYTES) escape(NO_MEMORY);
-    *place = {shared_memory + shared_used + SHARED_GAP, bytes, name, line, element};
+    *place = {shared_memory + shared_used + SHARED_GAP + more, bytes, name, line, element};
     shared_used += whole + 2 * SHARED_GAP;
     memset(place->at, UNWRITTEN, bytes);
     place_watch(place);
@@ -551,7 +554,7 @@ LAB_EXPORT const lab_runtime *lab_table(void) {
     table.trap = trap, table.count = count_bytes, table.bulk = bulk;
     table.misaligned = misaligned, table.no_lane = no_lane_watch;
     table.outside = outside, table.left = left;
-    table.touch = touch, table.enter = enter, table.leave = leave, table.fence = fence;
+    table.touch = touch, table.enter = enter, table.leave = leave, table.fence = fence, table.pass_on = pass_on;
     return &table;
 }
 

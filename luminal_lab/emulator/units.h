@@ -69,7 +69,9 @@ static inline LAB_QUIET void lab_arrive(lab_copies *own) {
 #endif
     __builtin_memcpy(copy->to, copy->data, 16);
 }
-static inline LAB_QUIET void lab_copy_async_16(void *to, const void *from, int bytes) {
+static inline LAB_QUIET void lab_copy_async_16(void *to, const void *from, int bytes, LAB_LINE) {
+    if ((lab_address)to % 16) lab_now->misaligned(to, 16, 1, lab_line, __builtin_return_address(0));
+    if ((lab_address)from % 16) lab_now->misaligned(from, 16, 0, lab_line, __builtin_return_address(0));
     lab_copies *own = lab_own_copies();
     if (own->last - own->first == 64) lab_arrive(own);
     lab_copy *copy = &own->all[own->last++ % 64];
