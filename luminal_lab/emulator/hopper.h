@@ -3,7 +3,7 @@
 //
 // All of them run asynchronously. A product is computed when it is waited for, and a copy arrives
 // when a thread waits at its barrier: as late as possible, so that a thread that does not wait
-// finds the old values.
+// finds the old values, unless the launch has another order.
 
 namespace lab_units {
 
@@ -24,6 +24,13 @@ static inline void lab_wgmma_begin(LAB_LINE) { lab_meet(LAB_OF_GROUP_BEGIN, ~0u,
 static inline void lab_wgmma_commit(LAB_LINE) { lab_meet(LAB_OF_GROUP_COMMIT, ~0u, 0, lab_line); }
 static inline void lab_wgmma_wait(int groups, LAB_LINE) {
     lab_meet(LAB_OF_GROUP_WAIT, ~0u, groups, lab_line);
+}
+
+
+// What the functions for all counts call: a warp changes the registers of its threads.
+static inline void lab_registers(int count, int is_more, int line) {
+    const int asked[2] = {count, is_more};
+    lab_now->exchange(LAB_OF_REGISTERS, ~0u, asked, sizeof asked, line);
 }
 
 static inline void lab_wgmma_keep(float *, int) {}

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from luminal_lab.devices.build.toolchain import window
 from luminal_lab.errors import DeviceError, nearest
-from luminal_lab.kernels.prelude.rows import WGMMA
+from luminal_lab.kernels.prelude.rows import REGISTERS, WGMMA
 
 DialectName: TypeAlias = Literal["cuda", "metal"]
 Edit: TypeAlias = tuple[int, int, str]
@@ -198,6 +198,9 @@ def _shaped(name: str) -> tuple[str, str] | None:
         return "", f"{{ lab_units::lab_tile_{tile[1]}_16({given}); }}"
     if product := MMA.fullmatch(name):
         call = f"lab_multiply({UNITS[product[1]]}, c, a, b, lab_line)"
+    elif change := REGISTERS.fullmatch(name):
+        call = f"lab_registers({change[2]}, {int(change[1] == 'rise')}, lab_line)"
+        return "LAB_LINE", f"{{ lab_units::{call}; }}"
     elif product := WGMMA.fullmatch(name):
         shape = f"{UNITS[product[1]]}, {product[2]}, {int(bool(product[3]))}"
         call = f"lab_wgmma(c, a, b, more, {shape}, lab_line)"

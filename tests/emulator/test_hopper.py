@@ -16,10 +16,12 @@ from tests.expect import error_of
 WORD = re.compile(r"\b(?:lab|LAB)_\w+")
 
 
-def run(body: str, blocks: int, threads: int, *given: Any, shared: int = 0, trace: bool = False):
+def run(
+    body: str, blocks: int, threads: int, *given: Any, trace: bool = False, order: Any = "late"
+):
     """Run a kernel's text with what it takes of the prelude."""
     source = prelude("cuda", {*WORD.findall(body), "lab_u8", "lab_f16"}) + body
-    return emulate(source, "cuda", [Call("k", blocks, threads, given, shared)], trace=trace)
+    return emulate(source, "cuda", [Call("k", blocks, threads, given)], trace=trace, order=order)
 
 
 SWIZZLED = """
@@ -348,3 +350,168 @@ def test_a_copy_does_not_know_what_the_block_has_written_to_memory() -> None:
     trace = run(written, 1, 64, x, y, trace=True)
     assert trace is not None
     assert [(one.kind, one.array) for one in trace.findings] == [("unfenced", "x")]
+
+
+# -- what nobody announces or waits for ------------------------------------------------------------
+
+
+def test_a_copy_that_nobody_announced_is_named() -> None:
+    x, y = np.zeros((5, 64), np.float32), np.zeros(64, np.float32)
+    source = COUNTED.format(before=BEFORE, phase="i % 2")
+    source = source.replace("lab_barrier_expect(&arrived, 256);", "lab_barrier_arrive(&arrived);")
+    error = error_of(lambda: run(source, 1, 64, x, y, order="early"), DeviceError)
+    assert error.message == (
+        "emulator: kernel k, block 0, thread 0: a bulk copy brings more bytes than its barrier "
+        "expects, whose phase never ends"
+    )
+    assert "lab_bulk_copy(tile[i % 2], x + 64 * i, 256, &arrived);" in (error.where or "")
+    # Whoever waits at once knows nothing of the copy, which the end of the block finds.
+    error = error_of(lambda: run(source, 1, 64, x, y), DeviceError)
+    assert error.message.endswith("a bulk copy is under way when its block ends") or (
+        error.message.endswith("whose phase never ends")
+    )
+
+
+@pytest.mark.parametrize("order", ["late", 0, 1, 2])
+def test_a_copy_for_which_nobody_waits_is_named(order: str | int) -> None:
+    data, got = np.ones((20, 128), np.float16), np.zeros((16, 64), np.float16)
+    matrix = Matrix(data, TileMap("x", 0, DType.float16, 128, 20, 16))
+    source = (SWIZZLED % (MAP, "0, 0")).replace("lab_barrier_wait(&arrived, 0);", "")
+    source = source.replace("lab_barrier_expect(&arrived, 2048);", "")
+    error = error_of(lambda: run(source, 1, 32, data, got, matrix, order=order), DeviceError)
+    assert error.message == (
+        "emulator: kernel k, block 0, thread 0: a bulk copy is under way when its block ends"
+    )
+
+
+# -- when things are done --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["late", "early", 0, 1, 2, 3])
+@pytest.mark.parametrize("trace", [False, True])
+def test_right_kernels_are_right_in_any_order(order: str | int, trace: bool) -> None:
+    x, y = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32), np.zeros(64, "f4")
+    source = COUNTED.format(before=BEFORE, phase="i % 2")
+    found = run(source, 1, 64, x, y, trace=trace, order=order)
+    assert np.allclose(y, x[:, ::-1].sum(0), atol=1e-5)
+    assert found is None or not found.findings
+    a, b = np.random.default_rng(1).integers(-3, 4, (2, 64, 16)).astype(np.float16)
+    got = np.zeros((64, 64), np.float32)
+    run(HALVES, 1, 128, a, b, got, order=order)
+    assert np.array_equal(got, a.astype(np.float32) @ b.T.astype(np.float32))
+
+
+TOO_EARLY = """
+extern "C" __global__ void k(const float *x, float *y) {
+    __shared__ __align__(16) float tile[64];
+    __shared__ lab_u64 arrived;
+    if (threadIdx.x == 0) {
+        lab_barrier_init(&arrived, 1);
+        lab_barrier_seen();
+    }
+    lab_sync();
+    float sum = 0.0f;
+    for (int i = 0; i < 2; i++) {
+        if (threadIdx.x == 0) {
+            lab_barrier_expect(&arrived, 256);
+            lab_bulk_copy(tile, x + 64 * i, 256, &arrived);
+        }
+        if (i) {
+            sum = tile[63 - threadIdx.x];
+            lab_sync();
+        }
+        lab_barrier_wait(&arrived, i);
+    }
+    y[threadIdx.x] = sum + tile[63 - threadIdx.x];
+}
+"""
+
+
+def test_a_place_that_is_read_while_it_is_copied_into_is_wrong_where_copies_are_early() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
+
+    def is_right(order: str | int) -> bool:
+        y = np.zeros(64, np.float32)
+        run(TOO_EARLY, 1, 64, x, y, order=order)
+        return np.array_equal(y, x[0, ::-1] + x[1, ::-1])
+
+    assert is_right("late"), "only by chance"
+    assert not is_right("early")
+    assert not all(map(is_right, range(8)))
+    trace = run(TOO_EARLY, 1, 64, x, np.zeros(64, np.float32), trace=True)
+    assert trace is not None
+    assert {one.kind for one in trace.findings} == {"race"}
+
+
+OWN_COPIES = """
+extern "C" __global__ void k(const float *x, float *y) {
+    __shared__ __align__(16) float tile[2][128];
+    for (int i = 0; i < 2; i++) {
+        lab_copy_async_16(&tile[i][4 * threadIdx.x], x + 128 * i + 4 * threadIdx.x, 16);
+        lab_copy_commit();
+    }
+    %s
+    for (int i = 0; i < 4; i++) y[4 * threadIdx.x + i] = tile[1][4 * threadIdx.x + i];
+}
+"""
+
+
+def test_a_thread_that_waits_for_too_few_of_its_copies_is_wrong_in_some_order() -> None:
+    x = np.arange(256, dtype=np.float32)
+
+    def is_right(wait: str, order: str | int) -> bool:
+        y = np.zeros(128, np.float32)
+        run(OWN_COPIES % wait, 1, 32, x, y, order=order)
+        return np.array_equal(y, x[128:])
+
+    orders: list[str | int] = ["late", "early", *range(6)]
+    assert all(is_right("lab_copy_wait(0);", order) for order in orders)
+    found = [is_right("lab_copy_wait(1);", order) for order in orders]
+    assert found[:2] == [False, True], "only by chance is it right"
+    assert not all(found[2:])
+
+
+def test_an_order_is_late_early_or_a_seed() -> None:
+    for order in ("latest", -1, True, 0.5):
+        error = error_of(lambda given=order: run(HALVES, 1, 128, order=given), ArgumentError)
+        assert error.message == f"emulator: order is {order!r}"
+
+
+# -- registers -------------------------------------------------------------------------------------
+
+REGISTERS = """
+extern "C" __global__ void __launch_bounds__(384, 1) k(float *y) {
+    if (threadIdx.x < 128) {
+        %s
+    } else {
+        %s
+    }
+    y[threadIdx.x] = 1.0f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("producer", "consumers", "is_right"),
+    [
+        ("lab_registers_fall_40();", "lab_registers_rise_232();", True),
+        ("lab_registers_fall_24();", "lab_registers_rise_240();", True),
+        ("lab_registers_fall_40();", "lab_registers_rise_240();", False),
+        ("", "lab_registers_rise_176();", False),
+        ("lab_registers_fall_40();", "", True),
+        ("if (threadIdx.x < 32) lab_registers_fall_40();", "", False),
+        ("lab_registers_fall_40(); lab_registers_fall_48();", "", False),
+        ("lab_registers_fall_40();", "lab_registers_rise_232(); lab_registers_rise_200();", False),
+    ],
+)
+def test_warps_have_no_more_registers_than_their_block(
+    producer: str, consumers: str, is_right: bool
+) -> None:
+    y = np.zeros(384, np.float32)
+    source = REGISTERS % (producer, consumers)
+    if is_right:
+        run(source, 1, 384, y)
+        assert y.all()
+        return
+    error = error_of(lambda: run(source, 1, 384, y), DeviceError)
+    assert error.message.endswith("its warps would have more registers than their block")

@@ -17,6 +17,7 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.emulator import Call, Matrix, emulate
+from luminal_lab.emulator.emulate import Order
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel, Kernels, Phase
 from luminal_lab.kernels.tile_map import TileMap
@@ -137,6 +138,8 @@ class EmulatorEngine(Engine):
 
     name = "emulator"
     clock = "perf_counter, of the emulator: no GPU's time"
+    order: Order = "late"
+    """When asynchronous copies and products are done."""
 
     def __init__(self, source: str, dialect: Dialect) -> None:
         self.source = source
@@ -156,7 +159,8 @@ class EmulatorEngine(Engine):
             Call.of(launch.phase, launch.blocks, [*map(_given, launch.arguments)])
             for launch in launches
         ]
-        emulate(self.source, "cuda" if self.dialect.name == "cuda" else "metal", calls)
+        dialect = "cuda" if self.dialect.name == "cuda" else "metal"
+        emulate(self.source, dialect, calls, order=self.order)
 
     @override
     def wait(self) -> None:
