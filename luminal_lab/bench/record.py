@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -32,7 +33,7 @@ from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cuda.calls import version_text
 from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.devices.cuda.driver import driver_class, present
-from luminal_lab.devices.facts.probe import cpu_name, peak_rates
+from luminal_lab.devices.facts.probe import PeakRates, cpu_name, peak_rates
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.devices.xla.compiler import XLACompiler
@@ -44,7 +45,7 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.judge import differences
 from luminal_lab.passes.pipeline import Pipeline
-from luminal_lab.progress import progress
+from luminal_lab.progress import Progress, progress
 from luminal_lab.testing.cases import Case
 from luminal_lab.testing.conformance import merged, selected
 from luminal_lab.testing.graphs import FUNCTIONS, MODELS
@@ -111,19 +112,33 @@ def record(
     told: Callable[[str], object] = lambda line: None,
 ) -> Outcome:
     """Run programs on a device, compare them with the interpreter, and return their times."""
-    chosen = _chosen(only, is_quick=is_quick, threads=threads)
+    chosen = chosen_tasks(only, is_quick=is_quick, threads=threads)
     machine = _machine(device, threads)
-    recorder = _Recorder(machine, rounds)
+    rates = partial(peak_rates, threads or None) if device == "cpu" else None
     with progress(f"record {device}", len(chosen), "program") as bar:
-        for task in bar.each(chosen, lambda task: task.name):
-            try:
-                line = recorder.add(task)
-            except LabError as error:
-                recorder.failed.append(f"{task.name}: {error.message.splitlines()[0]}")
-                line = f"{task.name}: FAILED: {error.message.splitlines()[0]}"
-            bar.aside()
-            told(line)
-    rates = peak_rates(threads or None) if device == "cpu" else None
+        return record_tasks(machine, chosen, rounds, told=told, bar=bar, rates=rates)
+
+
+def record_tasks(
+    machine: RecordingDevice,
+    chosen: Sequence[RecordingTask],
+    rounds: int,
+    *,
+    told: Callable[[str], object] = lambda line: None,
+    bar: Progress | None = None,
+    rates: Callable[[], PeakRates] | None = None,
+) -> Outcome:
+    """Run programs on a machine that is ready, and return their times."""
+    recorder = _Recorder(machine, rounds)
+    shown = Progress() if bar is None else bar
+    for task in shown.each(chosen, lambda task: task.name):
+        try:
+            line = recorder.add(task)
+        except LabError as error:
+            recorder.failed.append(f"{task.name}: {error.message.splitlines()[0]}")
+            line = f"{task.name}: FAILED: {error.message.splitlines()[0]}"
+        shown.aside()
+        told(line)
     recording = Recording(
         machine.device,
         machine.driver,
@@ -136,7 +151,7 @@ def record(
         machine.clock,
         WARM_UP,
         ll.__version__,
-        rates,
+        None if rates is None else rates(),
         max(recorder.busy, default=None),
     )
     return Outcome(recording, recorder.failed)
@@ -153,7 +168,8 @@ def _workloads(*, is_quick: bool = False) -> dict[str, Workload]:
     return {w.name: w for w in workloads(is_quick) if any(w.cost)}
 
 
-def _chosen(only: Sequence[str], *, is_quick: bool, threads: int) -> list[RecordingTask]:
+def chosen_tasks(only: Sequence[str], *, is_quick: bool, threads: int = 0) -> list[RecordingTask]:
+    """Return the programs that have some of the names; all of them without one."""
     known, wanted = names(), [name.strip() for name in only if name.strip()]
     for name in wanted:
         if name not in known:

@@ -54,10 +54,10 @@ def test_products_large_enough_for_tensor_units_are_recorded_in_every_dtype():
 
 
 def test_full_sizes_are_checked_at_small_ones():
-    (task,) = recording._chosen(["gelu"], is_quick=False, threads=1)
+    (task,) = recording.chosen_tasks(["gelu"], is_quick=False, threads=1)
     assert task.small is not None
     assert [n.shape for n in task.small().ir.inputs] == [(64, 256)]
-    (quick,) = recording._chosen(["gelu"], is_quick=True, threads=1)
+    (quick,) = recording.chosen_tasks(["gelu"], is_quick=True, threads=1)
     assert quick.small is None
 
 
