@@ -78,7 +78,7 @@ def make(
                     for source in _sources(task, arch):
                         writer.add(source, arch)
                     bar.step()
-            except DeviceError as error:
+            except LabError as error:
                 failed.append(f"{task.name}: {error.message.splitlines()[0]}")
             else:
                 names.append(task.name)
@@ -252,8 +252,10 @@ def joined(parts: Sequence[Recording]) -> Recording:
             key = part.key_of(kernel)
             before = kernels.get(key)
             places.setdefault(key, len(places))
-            more = () if before is None else before.samples
-            kernels[key] = replace(kernel, samples=(*more, *kernel.samples))
+            if before is not None:
+                samples, cold = (*before.samples, *kernel.samples), (*before.cold, *kernel.cold)
+                kernel = replace(kernel, samples=samples, cold=cold)  # both
+            kernels[key] = kernel
         keys = [part.key_of(kernel) for kernel in part.kernels]
         for program in part.programs:
             launches = tuple(places[keys[place]] for place in program.launches)

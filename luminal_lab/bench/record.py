@@ -34,6 +34,7 @@ from luminal_lab.devices.cuda.calls import version_text
 from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.devices.cuda.driver import driver_class, present
 from luminal_lab.devices.facts.probe import PeakRates, cpu_name, peak_rates
+from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.devices.xla.compiler import XLACompiler
@@ -236,6 +237,8 @@ class TimedLaunch(NamedTuple):
     samples: tuple[float, ...]
     by: str = ""
     """What computed it, if that was a library and not its own code."""
+    cold: tuple[float, ...] = ()
+    """The same with nothing in the device's cache, where it can be emptied."""
 
 
 # -- one program -----------------------------------------------------------------------------------
@@ -253,6 +256,7 @@ class _Recorder:
         self.names: list[str] = []
         self.samples: list[list[float]] = []
         self.by: list[str] = []
+        self.cold: list[list[float]] = []
         self.busy: list[float] = []
         """How many cores other programs kept busy during each program."""
 
@@ -272,20 +276,33 @@ class _Recorder:
         self.programs.append(RecordedProgram(task.name, tuple(places), kept(whole), check))
         total = sum(float(np.median(launch.samples)) for launch in launches)
         launches_text = "1 launch" if len(launches) == 1 else f"{len(launches)} launches"
-        return f"{task.name}: {launches_text}, {1e3 * total:.4g} ms; {check}"
+        times = f"{1e3 * total:.4g} ms"
+        if launches and all(launch.cold for launch in launches):
+            cold = sum(float(np.median(launch.cold)) for launch in launches)
+            times += f" hot and {1e3 * cold:.4g} ms cold"
+        return f"{task.name}: {launches_text}, {times}; {check}"
 
     def _timed(
         self, compilation: Compilation, environment: Environment
     ) -> tuple[list[TimedLaunch], tuple[float, ...]]:
-        program = cast("DeviceProgram[Any]", compilation.runner)
-        if self.machine.dialect in ("cuda", "metal"):
+        if isinstance(program := compilation.runner, GPUProgram):
+            can_flush, how = program.engine.can_flush, {"warm_up": WARM_UP}
             with Load() as load:
-                timed_launches = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
+                hot = program.time_launches(
+                    environment, self.rounds, **how, caches="hot" if can_flush else "run"
+                )
+                flushed = (
+                    program.time_launches(environment, self.rounds, **how, caches="cold")
+                    if can_flush
+                    else ()
+                )
             self.busy += [] if load.others is None else [load.others]
+            cold = {launch.node: samples for launch, samples in flushed}
             return [
-                TimedLaunch(launch.kernel, samples, launch.chosen())
-                for launch, samples in timed_launches
+                TimedLaunch(launch.kernel, samples, launch.chosen(), cold.get(launch.node, ()))
+                for launch, samples in hot
             ], ()
+        program = cast("DeviceProgram[Any]", compilation.runner)
         times = measured(compilation, environment, rounds=self.rounds, warm_up=WARM_UP)
         self.busy += [] if times.busy is None else [times.busy]
         kernels = {launch.node: launch.kernel for launch in program.launches}
@@ -321,17 +338,22 @@ class _Recorder:
             self.names.append(launch.kernel.name)
             self.samples.append([])
             self.by.append("")
+            self.cold.append([])
         index = self.places[key]
         self.samples[index] += launch.samples
         self.by[index] = launch.by
+        self.cold[index] += launch.cold
         return index
 
     def entries(self) -> tuple[RecordedKernel, ...]:
         """Return all kernels with their samples."""
-        rows = zip(self.names, self.places, self.samples, self.by, strict=True)
+        rows = zip(self.names, self.places, self.samples, self.by, self.cold, strict=True)
         return tuple(
-            RecordedKernel(name, key.definition, key.schedule, dict(key.dims), kept(samples), by)
-            for name, key, samples, by in rows
+            RecordedKernel(
+                *(name, key.definition, key.schedule, dict(key.dims)),
+                *(kept(samples), by, kept(cold)),
+            )
+            for name, key, samples, by, cold in rows
         )
 
 

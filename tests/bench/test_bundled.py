@@ -73,6 +73,8 @@ def test_a_bundle_is_recorded_on_the_card(gpu: LibcudaStandIn, bundle: Bundle, t
     found = outcome.recording
     assert [one.name for one in found.programs] == ["op table: indexing", "softmax"]
     assert found.target == {"arch": "sm_90"}
+    assert all(len(one.cold) == len(one.samples) == 2 for one in found.kernels)
+    assert "cold" in str(found).splitlines()[1]
     assert "cuModuleLoadData" in gpu.given
     found.save(tmp_path / "card.json")
     assert Recording.load(tmp_path / "card.json") == found
