@@ -48,6 +48,10 @@ UNPICKLED: Final = (
     "if you know who wrote it: trust=True, or luminal-lab open FILE --trust, or luminal-lab trust "
     "FILE once for all; an ONNX file, or the weights as safetensors, run nothing"
 )
+OF_BUNDLE: Final = (
+    "if you know who made it: --trust runs it once, and luminal-lab trust FOLDER signs it for "
+    "good; luminal-lab bundle makes your own"
+)
 USUAL: Final = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
 """Names under which a file may mention the compiler that it was made with."""
 LONGEST: Final = 60
@@ -124,6 +128,12 @@ def exported_of(file: BinaryIO, name: str) -> Foreign:
     """Return the part to be trusted of a file that PyTorch unpickles: all of it, from here on."""
     digest = _digest("exported", _digest_of(file))
     return Foreign(digest, "an exported program, which PyTorch unpickles", _cut(name))
+
+
+def bundle_of(parts: Iterable[str], name: str) -> Foreign:
+    """Return the part to be trusted of a bundle: all of its machine code, by digests."""
+    digest = _digest("bundle", *sorted(parts))
+    return Foreign(digest, "machine code for NVIDIA's GPUs", _cut(name))
 
 
 def schedule_of(name: str, definition: str, schedule: str, device: str) -> Foreign:
@@ -229,6 +239,13 @@ def admit_exported(file: BinaryIO, name: str, *, trust: bool) -> BytesIO:
             data.seek(0)
             return data
     raise refusal([foreign], "unpickling can run anything", UNPICKLED)
+
+
+def admit_bundle(foreign: Foreign, *, trust: bool) -> None:
+    """Raise a TrustError unless a bundle's machine code may run, as `trust` allows it once."""
+    if trust:
+        allow([foreign])
+    refuse(() if is_trusted(foreign) else [foreign], "it comes from a bundle", OF_BUNDLE)
 
 
 def refuse(

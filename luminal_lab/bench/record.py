@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -32,7 +33,8 @@ from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cuda.calls import version_text
 from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.devices.cuda.driver import driver_class, present
-from luminal_lab.devices.facts.probe import cpu_name, peak_rates
+from luminal_lab.devices.facts.probe import PeakRates, cpu_name, peak_rates
+from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.devices.webgpu.compiler import WebGPUCompiler
@@ -46,7 +48,7 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.judge import differences
 from luminal_lab.passes.pipeline import Pipeline
-from luminal_lab.progress import progress
+from luminal_lab.progress import Progress, progress
 from luminal_lab.testing.cases import Case
 from luminal_lab.testing.conformance import merged, selected
 from luminal_lab.testing.graphs import FUNCTIONS, MODELS
@@ -64,8 +66,9 @@ from luminal_lab.timing.subject import ComparedGraph, subject_of
 
 Device: TypeAlias = Literal["cpu", "cuda", "metal", "webgpu", "xla"]
 DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal", "webgpu", "xla")
-FAMILIES = ("elementwise", "reduction", "view", "indexing")
-"""The recorded parts of the op table, in float32; other dtypes are for the conformance kit."""
+FAMILIES = ("elementwise", "reduction", "view", "indexing", "product")
+"""The recorded parts of the op table, in float32, and products in 16-bit floats as well; other
+dtypes are for the conformance kit."""
 TABLE = "op table: "
 BATCH = 50
 """How many cases of a family are one program."""
@@ -112,19 +115,33 @@ def record(
     told: Callable[[str], object] = lambda line: None,
 ) -> Outcome:
     """Run programs on a device, compare them with the interpreter, and return their times."""
-    chosen = _chosen(only, is_quick=is_quick, threads=threads)
+    chosen = chosen_tasks(only, is_quick=is_quick, threads=threads)
     machine = _machine(device, threads)
-    recorder = _Recorder(machine, rounds)
+    rates = partial(peak_rates, threads or None) if device == "cpu" else None
     with progress(f"record {device}", len(chosen), "program") as bar:
-        for task in bar.each(chosen, lambda task: task.name):
-            try:
-                line = recorder.add(task)
-            except LabError as error:
-                recorder.failed.append(f"{task.name}: {error.message.splitlines()[0]}")
-                line = f"{task.name}: FAILED: {error.message.splitlines()[0]}"
-            bar.aside()
-            told(line)
-    rates = peak_rates(threads or None) if device == "cpu" else None
+        return record_tasks(machine, chosen, rounds, told=told, bar=bar, rates=rates)
+
+
+def record_tasks(
+    machine: RecordingDevice,
+    chosen: Sequence[RecordingTask],
+    rounds: int,
+    *,
+    told: Callable[[str], object] = lambda line: None,
+    bar: Progress | None = None,
+    rates: Callable[[], PeakRates] | None = None,
+) -> Outcome:
+    """Run programs on a machine that is ready, and return their times."""
+    recorder = _Recorder(machine, rounds)
+    shown = Progress() if bar is None else bar
+    for task in shown.each(chosen, lambda task: task.name):
+        try:
+            line = recorder.add(task)
+        except LabError as error:
+            recorder.failed.append(f"{task.name}: {error.message.splitlines()[0]}")
+            line = f"{task.name}: FAILED: {error.message.splitlines()[0]}"
+        shown.aside()
+        told(line)
     recording = Recording(
         machine.device,
         machine.driver,
@@ -137,7 +154,7 @@ def record(
         machine.clock,
         WARM_UP,
         ll.__version__,
-        rates,
+        None if rates is None else rates(),
         max(recorder.busy, default=None),
     )
     return Outcome(recording, recorder.failed)
@@ -154,7 +171,8 @@ def _workloads(*, is_quick: bool = False) -> dict[str, Workload]:
     return {w.name: w for w in workloads(is_quick) if any(w.cost)}
 
 
-def _chosen(only: Sequence[str], *, is_quick: bool, threads: int) -> list[RecordingTask]:
+def chosen_tasks(only: Sequence[str], *, is_quick: bool, threads: int = 0) -> list[RecordingTask]:
+    """Return the programs that have some of the names; all of them without one."""
     known, wanted = names(), [name.strip() for name in only if name.strip()]
     for name in wanted:
         if name not in known:
@@ -225,6 +243,8 @@ class TimedLaunch(NamedTuple):
     samples: tuple[float, ...]
     by: str = ""
     """What computed it, if that was a library and not its own code."""
+    cold: tuple[float, ...] = ()
+    """The same with nothing in the device's cache, where it can be emptied."""
 
 
 # -- one program -----------------------------------------------------------------------------------
@@ -242,6 +262,7 @@ class _Recorder:
         self.names: list[str] = []
         self.samples: list[list[float]] = []
         self.by: list[str] = []
+        self.cold: list[list[float]] = []
         self.busy: list[float] = []
         """How many cores other programs kept busy during each program."""
 
@@ -261,20 +282,33 @@ class _Recorder:
         self.programs.append(RecordedProgram(task.name, tuple(places), kept(whole), check))
         total = sum(float(np.median(launch.samples)) for launch in launches)
         launches_text = "1 launch" if len(launches) == 1 else f"{len(launches)} launches"
-        return f"{task.name}: {launches_text}, {1e3 * total:.4g} ms; {check}"
+        times = f"{1e3 * total:.4g} ms"
+        if launches and all(launch.cold for launch in launches):
+            cold = sum(float(np.median(launch.cold)) for launch in launches)
+            times += f" hot and {1e3 * cold:.4g} ms cold"
+        return f"{task.name}: {launches_text}, {times}; {check}"
 
     def _timed(
         self, compilation: Compilation, environment: Environment
     ) -> tuple[list[TimedLaunch], tuple[float, ...]]:
-        program = cast("DeviceProgram[Any]", compilation.runner)
-        if self.machine.dialect in ("cuda", "metal", "webgpu"):
+        if isinstance(program := compilation.runner, GPUProgram):
+            can_flush, how = program.engine.can_flush, {"warm_up": WARM_UP}
             with Load() as load:
-                timed_launches = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
+                hot = program.time_launches(
+                    environment, self.rounds, **how, caches="hot" if can_flush else "run"
+                )
+                flushed = (
+                    program.time_launches(environment, self.rounds, **how, caches="cold")
+                    if can_flush
+                    else ()
+                )
             self.busy += [] if load.others is None else [load.others]
+            cold = {launch.node: samples for launch, samples in flushed}
             return [
-                TimedLaunch(launch.kernel, samples, launch.chosen())
-                for launch, samples in timed_launches
+                TimedLaunch(launch.kernel, samples, launch.chosen(), cold.get(launch.node, ()))
+                for launch, samples in hot
             ], ()
+        program = cast("DeviceProgram[Any]", compilation.runner)
         times = measured(compilation, environment, rounds=self.rounds, warm_up=WARM_UP)
         self.busy += [] if times.busy is None else [times.busy]
         kernels = {launch.node: launch.kernel for launch in program.launches}
@@ -310,17 +344,22 @@ class _Recorder:
             self.names.append(launch.kernel.name)
             self.samples.append([])
             self.by.append("")
+            self.cold.append([])
         index = self.places[key]
         self.samples[index] += launch.samples
         self.by[index] = launch.by
+        self.cold[index] += launch.cold
         return index
 
     def entries(self) -> tuple[RecordedKernel, ...]:
         """Return all kernels with their samples."""
-        rows = zip(self.names, self.places, self.samples, self.by, strict=True)
+        rows = zip(self.names, self.places, self.samples, self.by, self.cold, strict=True)
         return tuple(
-            RecordedKernel(name, key.definition, key.schedule, dict(key.dims), kept(samples), by)
-            for name, key, samples, by in rows
+            RecordedKernel(
+                *(name, key.definition, key.schedule, dict(key.dims)),
+                *(kept(samples), by, kept(cold)),
+            )
+            for name, key, samples, by, cold in rows
         )
 
 
@@ -333,7 +372,8 @@ def _table(name: str) -> Iterator[RecordingTask]:
     def kind(case: Case) -> tuple[Any, ...]:
         return sorted(case.runs[0].dims.items()), case.runs[0].step
 
-    cases = selected(name.removeprefix(TABLE), dtypes="float32")
+    family = name.removeprefix(TABLE)
+    cases = selected(family, dtypes=() if family == "product" else "float32")
     number = 0
     for _, group in groupby(sorted(cases, key=kind), key=kind):
         together = list(group)

@@ -47,6 +47,7 @@ GROUPS = {
     "speed": {
         "bench": "measure luminal_lab beside other libraries",
         "record": "save the times of kernels on a device",
+        "bundle": "compile what is recorded for NVIDIA's cards that are elsewhere",
     },
 }
 COMMANDS = {name: does for group in GROUPS.values() for name, does in group.items()}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from math import inf
 from pathlib import Path
 
-from luminal_lab.bench.record import DEVICES, names, record
+from luminal_lab.bench.bundled import PATIENCE, record as record_bundle
+from luminal_lab.bench.record import DEVICES, Outcome, names, record
 from luminal_lab.cli.bench import STATUS, wrapped
 from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import check_place
@@ -15,11 +17,14 @@ from luminal_lab.errors import ArgumentError
 ABOUT = """\
 Run the op table, small models and the benchmark's workloads on a device, compare them with NumPy's
 interpreter (the workloads at their small sizes), and save the times of all kernels to a file, which
-ll.Recorded("FILE") answers from. It needs the device: --device cuda an NVIDIA GPU with CuPy,
---device metal a Mac, --device webgpu an adapter of WebGPU, and --device xla JAX, for what it runs
-on. Nothing is sent anywhere."""
+ll.Recorded("FILE") answers from. It needs the device: --device cuda an NVIDIA GPU and NVRTC or a
+bundle, --device metal a Mac, --device webgpu an adapter of WebGPU, and --device xla JAX, for what
+it runs on. Nothing is sent anywhere. With --bundle, which luminal-lab bundle writes, a driver is
+enough: each program is a process of its own, and a line of JSON says what came of it. Its machine
+code runs only if you trust it."""
 EXAMPLES = """\
 luminal-lab record --device cuda                 everything, to cuda.json
+luminal-lab record --device cuda --bundle hopper   what a bundle brings, to cuda.json
 luminal-lab record --device cpu --only softmax   one model, to cpu.json"""
 
 
@@ -38,6 +43,15 @@ def options(reader: OptionReader) -> None:
     reader.add_argument(
         "--threads", metavar="N", type=int, default=0, help="of the CPU; default: all"
     )
+    reader.add_argument("--bundle", metavar="FOLDER", type=Path, help="kernels made elsewhere")
+    reader.add_argument("--trust", action="store_true", help="run the bundle's code this once")
+    reader.add_argument(
+        "--seconds",
+        metavar="N",
+        type=float,
+        default=PATIENCE,
+        help=f"the most for a program of a bundle; default: {PATIENCE:g}",
+    )
 
 
 def run(given: argparse.Namespace) -> int:
@@ -47,13 +61,16 @@ def run(given: argparse.Namespace) -> int:
         raise ArgumentError(f"record: threads is {given.threads}", hint="give 1 or more")
     check_place("record", path)
     only = ",".join(given.only).split(",")
-    outcome = record(
-        given.device,
-        only,
-        is_quick=given.quick,
-        threads=given.threads,
-        told=lambda line: say(line, flush=True),
-    )
+    if given.bundle is None:
+        outcome = record(
+            given.device,
+            only,
+            is_quick=given.quick,
+            threads=given.threads,
+            told=lambda line: say(line, flush=True),
+        )
+    else:
+        outcome = of_bundle(given, only)
     if outcome.recording.programs:
         outcome.recording.save(path)
         count = len(outcome.recording.kernels)
@@ -62,6 +79,24 @@ def run(given: argparse.Namespace) -> int:
     for text in outcome.failed:
         say(f"not recorded: {text}", error=True)
     return 1 if outcome.failed else 0
+
+
+def of_bundle(given: argparse.Namespace, only: list[str]) -> Outcome:
+    """Record what a bundle brings."""
+    if given.device != "cuda" or given.quick or given.threads:
+        raise ArgumentError(
+            "record: a bundle is for --device cuda, and has its own sizes",
+            hint="luminal-lab bundle --quick makes one of small sizes",
+        )
+    if not 0 < given.seconds < inf:
+        raise ArgumentError(f"record: seconds is {given.seconds:g}", hint="give more than 0")
+    return record_bundle(
+        given.bundle,
+        only,
+        trusted=given.trust,
+        seconds=given.seconds,
+        told=lambda line: say(line, flush=True),
+    )
 
 
 COMMAND = Command(

@@ -12,6 +12,7 @@ from luminal_lab.cli.files import read_bytes, read_text
 from luminal_lab.cli.saying import say
 from luminal_lab.core.ops import UserKernel, user_kernels
 from luminal_lab.core.parse import parse
+from luminal_lab.devices.cuda.bundle import Bundle
 from luminal_lab.errors import ArgumentError, DeviceError, ParseError
 from luminal_lab.io.opened import open as opened
 from luminal_lab.io.recording import MAGIC, carried
@@ -20,7 +21,7 @@ ABOUT = """\
 Sign the kernels in a recording or a graph: from then on they run here without a question, like
 those that you wrote yourself. Kernels are code, so read them first: --show prints them. Signing
 affects no other kernel, in whichever file. A .pt2 file, which PyTorch unpickles, is signed as a
-whole."""
+whole, and so is the machine code of a bundle, which is a folder."""
 EXAMPLES = """\
 luminal-lab trust run.lab --show       print the kernels in it, and sign nothing
 luminal-lab trust run.lab              sign them
@@ -39,7 +40,7 @@ def options(reader: OptionReader) -> None:
         metavar="FILE",
         type=Path,
         nargs="?",
-        help="a recording, a graph as text, or a .pt2 file",
+        help="a recording, a graph as text, a .pt2 file, or a bundle",
     )
     how = reader.add_mutually_exclusive_group()
     how.add_argument("--show", action="store_true", help="print the kernels, and sign nothing")
@@ -61,6 +62,10 @@ def run(given: argparse.Namespace) -> int:
             sep="\n",
         )
         return 0
+    if given.file.is_dir():
+        bundle = Bundle.open(given.file)
+        foreign, text = [bundle.foreign], bundled(bundle)
+        return signed(given, foreign, text)
     data = read_bytes("trust", given.file)
     if given.file.suffix == ".pt2" or data.startswith(ZIP):
         whole = trust.exported_of(BytesIO(data), given.file.name)
@@ -69,6 +74,11 @@ def run(given: argparse.Namespace) -> int:
         kernels = carried_by(given.file)
         foreign = list({item.digest: item for item in map(trust.foreign_of, kernels)}.values())
         text = "\n\n".join(map(shown, kernels))
+    return signed(given, foreign, text)
+
+
+def signed(given: argparse.Namespace, foreign: list[trust.Foreign], text: str) -> int:
+    """Show, sign or no longer sign code, as the options say."""
     if not foreign:
         say(f"{given.file} brings no kernels along: there is nothing to trust")
         return 0
@@ -100,6 +110,15 @@ def carried_by(file: Path) -> tuple[UserKernel, ...]:
             hint="kernels come in recordings, as cx.save writes them, and in graphs as text, as "
             "print(cx) shows them",
         ) from None
+
+
+def bundled(bundle: Bundle) -> str:
+    """Return what there is to read of a bundle: its programs, with their sources' files."""
+    foreign, manifest = bundle.foreign, bundle.manifest
+    state = "trusted" if trust.is_trusted(foreign) else "not trusted"
+    files = [f"{bundle.folder / p.arch / p.source}.cu" for p in manifest.programs if p.code]
+    head = f"# {foreign.what}, {state}, {foreign.digest}"
+    return "\n".join([head, "its sources say what the machine code should do:", *files])
 
 
 def exported(foreign: trust.Foreign) -> str:

@@ -126,11 +126,9 @@ class Table:
 
     def __init__(self, chunks: list[list[Node | None]] | None = None, size: int = 0) -> None:
         self._chunks = chunks if chunks is not None else []
-        self._flat: list[Node | None] = []
-        # The chunks that no other table shares.
-        self._own: set[int] = set()
-        self._copies = 0
-        self.size = size
+        # Own are the chunks that no other table shares.
+        self._flat, self._own = list[Node | None](), set[int]()
+        self._copies, self.size = 0, size
 
     def copy(self) -> "Table":
         """Return a table that shares all chunks; from now on neither table owns them."""
@@ -170,8 +168,7 @@ class Table:
         """Append a record."""
         offset = self.size & (CHUNK - 1)
         if offset and self.size >> CHUNK_BITS in self._own:
-            self.size += 1
-            self._chunks[-1][offset] = node
+            self.size, self._chunks[-1][offset] = self.size + 1, node
             self._flat.clear()
         else:
             self.set(self.size, node)

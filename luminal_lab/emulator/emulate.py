@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -45,6 +45,8 @@ Size: TypeAlias = int | tuple[int, ...]
 ArrayKey: TypeAlias = tuple[int, int]
 """The address of an array, and its bytes."""
 
+ALIGNED: Final = 64
+"""The alignment that a GPU asks of a tensor map among a kernel's parameters."""
 MAP: Final = 0x70616D5F62616C
 """The last word of the emulator's tensor maps, as in bulk.h."""
 
@@ -57,6 +59,8 @@ class Matrix:
     tile: TileMap
 
 
+Order: TypeAlias = Literal["late", "early"] | int
+"""When what is asynchronous is done: as late as can be, at once, or drawn with this seed."""
 Argument: TypeAlias = Array | Matrix | np.generic | int | float
 
 MOST_THREADS: Final = 1024
@@ -65,6 +69,9 @@ MOST_SHARED: Final[Mapping[DialectName, tuple[int, int]]] = {
     "metal": (32 << 10, 32 << 10),
 }
 """The bytes of shared memory that a block can declare, and that it can have on any card."""
+ORDERS: Final = {"late": 0, "early": 1}
+DRAWN: Final = (1 << 32) - 2
+"""The orders by their numbers in the runtime; the others are seeds, and this many."""
 LIMIT: Final = 60.0
 """The most seconds that one call may take."""
 ONE: Final = threading.Lock()
@@ -108,19 +115,27 @@ def emulate(
     trace: bool = False,
     limit: float = LIMIT,
     above: int = 0,
+    order: Order = "late",
 ) -> Trace | None:
     """Run calls of a source's kernels in order; change their arrays in place.
 
     A call that would take longer than `limit` seconds is refused, and the error names a size that
-    would do. With `trace` each access is recorded and checked, and the findings are returned. The
+    would do. `order` says when asynchronous copies and products are done: as "late" as can be, at
+    once ("early"), or at moments drawn with a seed, in any order. With `trace` each access is
+    recorded and checked, and the findings are returned. The
     first `above` lines are the prelude: what they do is attributed to the lines that call them, and
     line numbers start after them.
     """
+    if not is_order(order):
+        fault = f"emulator: order is {order!r}"
+        raise ArgumentError(
+            fault, hint='give "late", "early", or a seed that draws one: 0, 1, 2, …'
+        )
     kernels = KernelSource(source, dialect, above)
     library = library_of(kernels, "traced" if trace else "plain")
     written: dict[ArrayKey, Array] = {}
     traces: list[Trace] = []
-    launches = [_CallRun(library, call, limit) for call in calls]
+    launches = [_CallRun(library, call, limit, order) for call in calls]
     with progress("emulate", sum(launch.facts.grid for launch in launches), "block") as bar:
         for launch in launches:
             bar.now(launch.call.function)
@@ -131,6 +146,13 @@ def emulate(
     return joined(traces) if trace else None
 
 
+def is_order(order: object) -> bool:
+    """Return whether this is an order of asynchronous copies and products."""
+    if isinstance(order, str):
+        return order in ORDERS
+    return isinstance(order, int) and not isinstance(order, bool) and order >= 0
+
+
 def _key(array: Array) -> ArrayKey:
     return int(array.ctypes.data), array.nbytes
 
@@ -138,9 +160,10 @@ def _key(array: Array) -> ArrayKey:
 class _CallRun:
     """One call, from its arguments to its outcome."""
 
-    def __init__(self, library: KernelLibrary, call: Call, limit: float) -> None:
+    def __init__(self, library: KernelLibrary, call: Call, limit: float, order: Order) -> None:
         self.library = library
         self.call = call
+        self.order: Order = order
         self.blocks: dict[ArrayKey, ArrayCopy] = {}
         """The copies of its arrays, while it runs."""
         self.trace = library.build == "traced"
@@ -227,7 +250,7 @@ class _CallRun:
             return trace  # the twin would not finish, or not in the same way
         other = library_of(library.source, "unset as zero")
         try:
-            _CallRun(other, twin, self.facts.limit).run({}, Progress())
+            _CallRun(other, twin, self.facts.limit, self.order).run({}, Progress())
         except DeviceError:
             differs = ("", np.zeros(0, np.uint8), 0)
         else:
@@ -284,6 +307,11 @@ class _CallRun:
         if parameter.size != BYTES:
             hint = "const __grid_constant__ lab_tensor_map is one"
             raise self._wrong(f"{name} is not a tensor map, but it is given one", hint)
+        if parameter.alignment < ALIGNED:
+            fault = f"{name} is a tensor map at a multiple of {parameter.alignment} bytes"
+            raise self._wrong(
+                fault, f"a GPU takes them at multiples of {ALIGNED}: alignas({ALIGNED})"
+            )
         tile = matrix.tile
         block = self._block(TypedParameter(name, "c", 1), matrix.array)
         words = (block.at, tile.width, tile.height, tile.pitch, tile.columns, tile.rows)
@@ -348,6 +376,7 @@ class _CallRun:
             waits_for_all=dialect == "metal",
             most_static=most_static,
             most_shared=most_shared,
+            order=ORDERS[self.order] if isinstance(self.order, str) else 2 + self.order % DRAWN,
         )
 
     def _watch(self, written: dict[ArrayKey, Array]) -> None:

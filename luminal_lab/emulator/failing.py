@@ -27,7 +27,8 @@ SIGNALS: Final = {8: "it divides an integer by zero", 4: "it meets an illegal in
 Status = IntEnum(
     "Status",
     "FINE DIVERGED FAULT STOPPED TOO_LONG TOO_MANY TRAPPED NO_SHARED NO_MEMORY BAD_BARRIER "
-    "BAD_COPY BAD_TILE NOT_BEGUN MISALIGNED TOO_MUCH_STATIC OUTSIDE_OWN",
+    "BAD_COPY BAD_TILE NOT_BEGUN MISALIGNED TOO_MUCH_STATIC OUTSIDE_OWN UNANNOUNCED NOT_WAITED_FOR "
+    "BAD_REGISTERS",
     start=0,
 )
 """How a launch ends, in the order of runtime.cpp."""
@@ -49,6 +50,20 @@ REFUSED: Final = {
         "four warps multiply before lab_wgmma_begin()",
         "it comes after the code that sets the registers that they add to",
     ),
+    Status.UNANNOUNCED: (
+        "a bulk copy brings more bytes than its barrier expects, whose phase never ends",
+        "lab_barrier_expect(at, bytes) announces the bytes of all copies of a phase",
+    ),
+    Status.NOT_WAITED_FOR: (
+        "a bulk copy is under way when its block ends",
+        "wait for every phase of its barrier; a GPU gives the memory to another block",
+    ),
+    Status.BAD_REGISTERS: (
+        "its warps would have more registers than their block",
+        "32 times the registers of a thread, summed over the warps, are at most 65,536 and at most "
+        "what the block began with; the four warps of a group have the same, fall before they "
+        "rise no more, and rise no more than once",
+    ),
 }
 """Misuses of Hopper's functions, each with a hint."""
 AT_A_THREAD: Final = {
@@ -60,7 +75,7 @@ FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES, ENDED = range(7)
 OPERATIONS: Final = (
     *("a sync", "a shuffle", "a vote", "a sum", "a maximum", "a minimum", "an mma", "an mma"),
     *("an mma", "a matrix", "a product of four warps", "the beginning of products"),
-    *("a group of products", "products that were begun"),
+    *("a group of products", "products that were begun", "a change of registers"),
 )
 """The collective operations of a warp, in the order of interface.h."""
 WAITING: Final = {
@@ -94,7 +109,7 @@ class LaunchJob(ctypes.Structure):
         ("blocks_done", ctypes.c_longlong),
         *((name, ctypes.c_int) for name in ("waits_for_all", "status", "signal")),
         *((name, ctypes.c_int) for name in ("is_store", "early_line")),
-        *((name, ctypes.c_uint) for name in ("early_threads", "early_block", "alignment")),
+        *((name, ctypes.c_uint) for name in ("early_threads", "early_block", "alignment", "order")),
     )
 
 

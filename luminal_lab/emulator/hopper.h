@@ -3,7 +3,7 @@
 //
 // All of them run asynchronously. A product is computed when it is waited for, and a copy arrives
 // when a thread waits at its barrier: as late as possible, so that a thread that does not wait
-// finds the old values.
+// finds the old values, unless the launch has another order.
 
 namespace lab_units {
 
@@ -26,13 +26,20 @@ static inline void lab_wgmma_wait(int groups, LAB_LINE) {
     lab_meet(LAB_OF_GROUP_WAIT, ~0u, groups, lab_line);
 }
 
+
+// What the functions for all counts call: a warp changes the registers of its threads.
+static inline void lab_registers(int count, int is_more, int line) {
+    const int asked[2] = {count, is_more};
+    lab_now->exchange(LAB_OF_REGISTERS, ~0u, asked, sizeof asked, line);
+}
+
 static inline void lab_wgmma_keep(float *, int) {}
 
 static inline LAB_QUIET void lab_barrier_init(lab_address *at, int threads, LAB_LINE) {
     LAB_TOUCHED(at, LAB_WRITE);
     lab_now->count(LAB_INIT, at, threads, lab_line);
 }
-static inline void lab_barrier_seen() {}
+static inline void lab_barrier_seen() { lab_now->pass_on(); }
 static inline LAB_QUIET void lab_barrier_expect(lab_address *at, int bytes, LAB_LINE) {
     LAB_TOUCHED(at, LAB_COUNTED);
     lab_now->count(LAB_EXPECT, at, bytes, lab_line);
@@ -58,6 +65,6 @@ static inline LAB_QUIET void lab_bulk_tile(
     LAB_TOUCHED(at, LAB_COUNTED);
     lab_now->bulk(to, (const lab_address *)map, 0, x, y, at, lab_line);
 }
-static inline void lab_bulk_written() {}
+static inline void lab_bulk_written() { lab_now->pass_on(); }
 
 }  // namespace lab_units

@@ -25,7 +25,7 @@ enum { LAB_SIZED = 256, PLACES = LAB_SIZED + 8 };
 enum {
     LAB_OF_SYNC, LAB_OF_SHUFFLE, LAB_OF_VOTE, LAB_OF_SUM, LAB_OF_MAX, LAB_OF_MIN, LAB_OF_MMA_F16,
     LAB_OF_MMA_BF16, LAB_OF_MMA_TF32, LAB_OF_MATRIX, LAB_OF_GROUP, LAB_OF_GROUP_BEGIN,
-    LAB_OF_GROUP_COMMIT, LAB_OF_GROUP_WAIT
+    LAB_OF_GROUP_COMMIT, LAB_OF_GROUP_WAIT, LAB_OF_REGISTERS
 };
 enum { LAB_INIT, LAB_EXPECT, LAB_WAIT };
 // Operations on a barrier that counts bytes.
@@ -48,7 +48,7 @@ struct lab_runtime {
     unsigned turn;                                        // the block's, among all that ran
     void (*barrier)(int line, int spaces);
     const unsigned char *(*exchange)(int kind, unsigned mask, const void *mine, int bytes, int line);
-    void *(*shared)(int place, lab_address bytes, int element, const char *name, int line);
+    void *(*shared)(int place, lab_address bytes, int element, unsigned alignment, const char *name, int line);
     void (*touch)(const void *at, unsigned bytes, int kind, const void *from);
     void (*enter)(const void *from);
     void (*leave)(void);
@@ -61,12 +61,15 @@ struct lab_runtime {
     mutable const void *from;                             // where a stand-in was called
     char *shared_base;
     void (*count)(int what, lab_address *at, int given, int line);
+    int (*arrives)(void);   // whether a copy under way is done by now
+    void (*pass_on)(void);  // what this thread wrote is known to copies and products
     void (*bulk)(void *to, const lab_address *map, const void *from, int x, int y, lab_address *at, int line);
 };
 
 struct lab_parameter {
     char kind;         // p and c: pointers to what may and may not be written; i u f x: values
     unsigned size;     // bytes of the value, or of what the pointer points to
+    unsigned alignment;  // of the value
 };
 
 template <class To, class From> static inline To lab_bits(const From &from) {

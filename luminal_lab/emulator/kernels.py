@@ -18,7 +18,7 @@ from luminal_lab.core.binding import as_array, bound_shape, fit, solve_shape
 from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate as number_of, minimum
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import TensorType, ints, mentioned, size_of
-from luminal_lab.emulator.emulate import Argument, Call, Matrix, emulate
+from luminal_lab.emulator.emulate import Argument, Call, Matrix, Order, emulate
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -52,6 +52,7 @@ def emulate_kernel(
     limit: float,
     step: int,
     fill: int = 0xFF,
+    order: Order = "late",
 ) -> Emulated:
     """Run a kernel's phases on inputs by name, and compare the results with its meaning.
 
@@ -75,7 +76,8 @@ def emulate_kernel(
     dialect, spelled = ("metal", METAL) if kernel.dialect == "metal" else ("cuda", CUDA)
     source = gpu_source([kernel], spelled)
     above = source.count("\n") - kernel.source.count("\n") - 1
-    seen = emulate(source, dialect, run.calls(fill), trace=trace, limit=limit, above=above)
+    calls = run.calls(fill)
+    seen = emulate(source, dialect, calls, trace=trace, limit=limit, above=above, order=order)
     run.check_fault()
     outcome = tuple(run.launches), run.given, run.results
     return Emulated(kernel.name, kernel.dialect, run.sizes, *outcome, expected, seen)

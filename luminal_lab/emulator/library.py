@@ -63,7 +63,7 @@ a pattern; or with such locals zero and accesses unreported."""
 class ParameterKind(ctypes.Structure):
     """How a kernel takes an argument: `kind` is a letter from interface.h."""
 
-    _fields_ = (("kind", ctypes.c_char), ("size", ctypes.c_uint))
+    _fields_ = (("kind", ctypes.c_char), ("size", ctypes.c_uint), ("alignment", ctypes.c_uint))
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class TypedParameter:
     kind: str
     size: int
     is_shared: bool = False
+    alignment: int = 1
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,7 @@ def _taken(
     given = [p for p in parameters if p.bound not in BUILTIN and p.name not in ("", "void")]
     kinds = (ParameterKind * (len(given) + 1)).in_dll(loaded, f"lab_takes_{name}")
     return [
-        TypedParameter(p.name, k.kind.decode(), k.size, p.bound == "threadgroup")
+        TypedParameter(p.name, k.kind.decode(), k.size, p.bound == "threadgroup", k.alignment)
         for p, k in zip(given, kinds, strict=False)
     ]
 

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from luminal_lab.devices.build.toolchain import window
 from luminal_lab.errors import DeviceError, nearest
-from luminal_lab.kernels.prelude.rows import WGMMA
+from luminal_lab.kernels.prelude.rows import REGISTERS, WGMMA
 
 DialectName: TypeAlias = Literal["cuda", "metal"]
 Edit: TypeAlias = tuple[int, int, str]
@@ -198,6 +198,9 @@ def _shaped(name: str) -> tuple[str, str] | None:
         return "", f"{{ lab_units::lab_tile_{tile[1]}_16({given}); }}"
     if product := MMA.fullmatch(name):
         call = f"lab_multiply({UNITS[product[1]]}, c, a, b, lab_line)"
+    elif change := REGISTERS.fullmatch(name):
+        call = f"lab_registers({change[2]}, {int(change[1] == 'rise')}, lab_line)"
+        return "LAB_LINE", f"{{ lab_units::{call}; }}"
     elif product := WGMMA.fullmatch(name):
         shape = f"{UNITS[product[1]]}, {product[2]}, {int(bool(product[3]))}"
         call = f"lab_wgmma(c, a, b, more, {shape}, lab_line)"
@@ -354,6 +357,7 @@ def _shared(
             continue  # a parameter
         is_extern = any(t.text == "extern" for t in tokens[first:k])
         declared = _declarations(source, token, tokens[k + 1 : end])
+        aligned = _alignment(tokens[first:end])
         line = line_at(source, token.start)
         references: list[str] = []
         for type, dims, name in declared:
@@ -362,10 +366,12 @@ def _shared(
                 raise refused(source, token, "there are too many shared arrays", "use fewer")
             names[number] = name
             if is_extern:
-                references.append(f'{type} *{name} = lab_dynamic<{type}>(0, "{name}", {line});')
+                made = f'lab_dynamic<{type}{aligned}>(0, "{name}", {line})'
+                references.append(f"{type} *{name} = {made};")
                 continue
             array, slot = f"lab_same<{type}{dims}>", number - SHARED
-            references.append(f'{array} &{name} = lab_shared<{array}>({slot}, "{name}", {line});')
+            made = f'lab_shared<{array}{aligned}>({slot}, "{name}", {line})'
+            references.append(f"{array} &{name} = {made};")
         if references:
             edits.append((tokens[first].start, tokens[end].end, " ".join(references)))
     return edits, names
@@ -387,6 +393,14 @@ def _declarations(source: str, token: Token, body: Sequence[Token]) -> list[tupl
             raise refused(source, token, "one declaration has two types", "write two")
         declared.append((type, head[1], part[head[0] - 1].text))
     return declared
+
+
+def _alignment(tokens: Sequence[Token]) -> str:
+    """Return the alignment that a declaration asks for, as one more argument of a template."""
+    for token, (k, after) in zip(tokens, enumerate(tokens[1:], 1), strict=False):
+        if token.text in ("__align__", "alignas", "aligned") and after.text == "(":
+            return f", {_joined(tokens[k + 1 : _closing(tokens, k)])}"
+    return ""
 
 
 def _without_alignment(tokens: Sequence[Token]) -> list[Token]:

@@ -16,8 +16,10 @@
 enum { FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES, ENDED };
 enum {
     FINE, DIVERGED, FAULT, STOPPED, TOO_LONG, TOO_MANY, TRAPPED, NO_SHARED, NO_MEMORY, BAD_BARRIER,
-    BAD_COPY, BAD_TILE, NOT_BEGUN, MISALIGNED, TOO_MUCH_STATIC, OUTSIDE_OWN
+    BAD_COPY, BAD_TILE, NOT_BEGUN, MISALIGNED, TOO_MUCH_STATIC, OUTSIDE_OWN, UNANNOUNCED, NOT_WAITED_FOR,
+    BAD_REGISTERS
 };
+enum { LATE, EARLY };
 enum { MOST_THREADS = 1024, STACK = 256 << 10, PAGE = 16384, SHARED_GAP = 1024 };
 static const lab_address SHARED_BYTES = 1 << 20;
 static const unsigned char UNWRITTEN = 0xff;  // NaN in floats
@@ -58,6 +60,7 @@ struct Job {  // as in failing.py
     int early_line;  // a barrier passed without such threads: line, count, block
     unsigned early_threads, early_block;
     unsigned alignment;  // the required alignment of the address
+    unsigned order;      // when what is asynchronous is done: LATE, EARLY, or drawn by this seed
 };
 
 struct Place {
@@ -89,7 +92,17 @@ static lab_runtime table;
 static void return_from_meetings();
 static void make_ready(Lane *lane);
 
-static lab_address rounded(lab_address bytes) { return (bytes + 1023) & ~1023ull; }
+enum { TILE = 1024 };  // tiles in rows of 128 bytes begin at multiples of this
+
+static lab_address rounded(lab_address bytes) { return (bytes + TILE - 1) & ~(lab_address)(TILE - 1); }
+
+// Whether something asynchronous that is under way is done by now.
+static unsigned drawn;
+static int arrives() {
+    if (job->order <= EARLY) return job->order == EARLY;
+    drawn ^= drawn << 13, drawn ^= drawn >> 17, drawn ^= drawn << 5;
+    return drawn % 4 == 0;
+}
 
 #include "watch.h"
 
@@ -231,8 +244,10 @@ static void escape(int status) {
 
 // -- waiting for each other -----------------------------------------------------------------------
 
+static void some_arrive();
 static void barrier(int line, int spaces) {
     inside = 0;
+    some_arrive();
     now->state = AT_BARRIER, now->line = line, now->spaces = spaces;
     arrived++;
     if (is_complete()) open_barrier(now);
@@ -344,7 +359,8 @@ static void multiply(int kind, unsigned char *answer) {
 #include "bulk.h"
 
 static void finish_meeting(int kind, unsigned members, unsigned first, unsigned char *answer) {
-    if (kind >= LAB_OF_GROUP) finish_group(kind, members, first, answer);
+    if (kind == LAB_OF_REGISTERS) change_registers(members, first, answer);
+    else if (kind >= LAB_OF_GROUP) finish_group(kind, members, first, answer);
     if (kind < LAB_OF_MMA_F16 || kind > LAB_OF_MMA_TF32) return;
     if (members != ~0u) escape(DIVERGED);
     multiply(kind, answer);
@@ -352,17 +368,18 @@ static void finish_meeting(int kind, unsigned members, unsigned first, unsigned 
 
 // -- shared memory --------------------------------------------------------------------------------
 
-static void *shared(int number, lab_address bytes, int element, const char *name, int line) {
+// An array lies at a multiple of the alignment that it declares, and of no higher power of two.
+static void *shared(int number, lab_address bytes, int element, unsigned alignment, const char *name, int line) {
     Place *place = &places[number];
     if (place->at) return place->at;
     inside = 0;
     if (number >= LAB_SIZED) bytes = job->dynamic_bytes[number - LAB_SIZED];
     else if ((job->static_bytes += bytes) > job->most_static) escape(TOO_MUCH_STATIC);
-    const lab_address whole = rounded(bytes);  // as tiles of 128 bytes a row require
+    const lab_address more = alignment < TILE ? alignment : 0, whole = rounded(more + bytes);
     job->shared_bytes += bytes;
     if (job->shared_bytes > job->most_shared) escape(NO_SHARED);
     if (shared_used + whole + 2 * SHARED_GAP > SHARED_BYTES) escape(NO_MEMORY);
-    *place = {shared_memory + shared_used + SHARED_GAP, bytes, name, line, element};
+    *place = {shared_memory + shared_used + SHARED_GAP + more, bytes, name, line, element};
     shared_used += whole + 2 * SHARED_GAP;
     memset(place->at, UNWRITTEN, bytes);
     place_watch(place);
@@ -514,8 +531,11 @@ static void run_block() {
     for (unsigned k = 0; k < count; k++) lanes[k].state = FRESH, lanes[k].line = lanes[k].has_left = 0;
     begin_block_watch();
     begin_block_bulk();
+    drawn = (job->order + 1) * 2654435761u + (unsigned)job->blocks_done * 40503u;
+    if (!drawn) drawn = 1;
     running = idle_fiber();
     lab_switch(&home, running->context);
+    if (job->status == FINE || job->status == DIVERGED) end_block_bulk();
 }
 
 static void run_all() {
@@ -551,7 +571,7 @@ LAB_EXPORT const lab_runtime *lab_table(void) {
     table.trap = trap, table.count = count_bytes, table.bulk = bulk;
     table.misaligned = misaligned, table.no_lane = no_lane_watch;
     table.outside = outside, table.left = left;
-    table.touch = touch, table.enter = enter, table.leave = leave, table.fence = fence;
+    table.touch = touch, table.enter = enter, table.leave = leave, table.fence = fence, table.pass_on = pass_on, table.arrives = arrives;
     return &table;
 }
 

@@ -158,13 +158,23 @@ using lab_half_bf16 = lab_half<lab_c::lab_cast_f32_bf16, lab_c::lab_cast_bf16_f3
 
 // -- shared memory, barriers, lanes ---------------------------------------------------------------
 
-template <class T> static inline T &lab_shared(int place, const char *name, int line) {
+template <class T, unsigned N = 1> static inline T &lab_shared(int place, const char *name, int line) {
     using element = typename lab_element<T>::type;
-    return *(T *)lab_now->shared(place, sizeof(T), sizeof(element), name, line);
+    const unsigned alignment = N > alignof(T) ? N : alignof(T);
+    return *(T *)lab_now->shared(place, sizeof(T), sizeof(element), alignment, name, line);
 }
 
-template <class T> static inline T *lab_dynamic(int place, const char *name, int line) {
-    return (T *)lab_now->shared(LAB_SIZED + place, 0, sizeof(T), name, line);
+template <class T, class A> static inline T &lab_shared(int place, const char *name, int line) {
+    return lab_shared<T, alignof(A)>(place, name, line);
+}
+
+template <class T, unsigned N = 16> static inline T *lab_dynamic(int place, const char *name, int line) {
+    const unsigned alignment = N > alignof(T) ? N : alignof(T);
+    return (T *)lab_now->shared(LAB_SIZED + place, 0, sizeof(T), alignment, name, line);
+}
+
+template <class T, class A> static inline T *lab_dynamic(int place, const char *name, int line) {
+    return lab_dynamic<T, alignof(A)>(place, name, line);
 }
 
 // A thread leaves the kernel before its end, as threads may if no barrier waits for them.
@@ -237,12 +247,12 @@ struct lab_less { template <class T> T operator()(T a, T b) const { return b < a
 
 // -- entry points ---------------------------------------------------------------------------------
 
-template <class T> struct lab_told { static constexpr lab_parameter value = {'x', sizeof(T)}; };
-template <class T> struct lab_told<T *> { static constexpr lab_parameter value = {'p', sizeof(T)}; };
-template <class T> struct lab_told<const T *> { static constexpr lab_parameter value = {'c', sizeof(T)}; };
-template <> struct lab_told<void *> { static constexpr lab_parameter value = {'p', 1}; };
-template <> struct lab_told<const void *> { static constexpr lab_parameter value = {'c', 1}; };
-#define LAB_TOLD(T, KIND) template <> struct lab_told<T> { static constexpr lab_parameter value = {KIND, sizeof(T)}; };
+template <class T> struct lab_told { static constexpr lab_parameter value = {'x', sizeof(T), alignof(T)}; };
+template <class T> struct lab_told<T *> { static constexpr lab_parameter value = {'p', sizeof(T), 1}; };
+template <class T> struct lab_told<const T *> { static constexpr lab_parameter value = {'c', sizeof(T), 1}; };
+template <> struct lab_told<void *> { static constexpr lab_parameter value = {'p', 1, 1}; };
+template <> struct lab_told<const void *> { static constexpr lab_parameter value = {'c', 1, 1}; };
+#define LAB_TOLD(T, KIND) template <> struct lab_told<T> { static constexpr lab_parameter value = {KIND, sizeof(T), alignof(T)}; };
 LAB_TOLD(bool, 'b') LAB_TOLD(char, 'i') LAB_TOLD(signed char, 'i') LAB_TOLD(short, 'i')
 LAB_TOLD(int, 'i') LAB_TOLD(long, 'i') LAB_TOLD(long long, 'i') LAB_TOLD(unsigned char, 'u')
 LAB_TOLD(unsigned short, 'u') LAB_TOLD(unsigned, 'u') LAB_TOLD(unsigned long, 'u')

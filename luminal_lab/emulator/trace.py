@@ -23,7 +23,7 @@ from luminal_lab.tables import Table, aligned, frame
 from luminal_lab.tensor.arguments import told_object
 
 Kind: TypeAlias = Literal[
-    "out of bounds", "unwritten", "race", "misaligned", "const", "no lane", "unset"
+    "out of bounds", "unwritten", "race", "misaligned", "const", "no lane", "unfenced", "unset"
 ]
 Position: TypeAlias = tuple[int, ...]
 """The position of a block or a thread."""
@@ -71,9 +71,14 @@ EVENTS: Final[Mapping[Kind, str]] = {
     "still give the old value",
     "no lane": "{who} takes a value from the lane of thread {other}, which gives none: the mask "
     "does not name it, or it has returned; a GPU goes on with any value",
+    "unfenced": "a bulk copy or a product of {who} {does} {where}, which thread {other} wrote with "
+    "no fence since: lab_bulk_written(), or lab_barrier_seen() for a barrier; a GPU may still have "
+    "the old value there",
     "unset": "what it writes to {where} depends on a local that nothing has set; a GPU takes what "
     "a register holds",
 }
+OF_TWO: Final[tuple[Kind, ...]] = ("race", "unfenced")
+"""The kinds that are about two accesses."""
 BESIDE: Final = f"{{who}} {{does}} outside of {OWN}; it was stopped there"
 
 
@@ -112,7 +117,7 @@ class Finding:
         where = f"{self.array}[{self._index}]" if self.array else "memory"
         more = f" ({self.count:,} times)" if self.count > 1 else ""
         at = f"line {self.line}: {self.text}" if self.line else "no line is known"
-        at += f"\n  line {self.other_line}: {self.other_text}" if self.kind == "race" else ""
+        at += f"\n  line {self.other_line}: {self.other_text}" if self.kind in OF_TWO else ""
         is_beside = self.kind == "out of bounds" and not self.array
         event = (BESIDE if is_beside else EVENTS[self.kind]).format(
             self,
@@ -374,7 +379,7 @@ def _finding(
     kind: Kind = KINDS[int(raw["kind"])]
     region: int = raw["region"]
     count: int = raw["count"]
-    is_shared, is_race = region >= SHARED, kind == "race"
+    is_shared = region >= SHARED
     name, element = str(raw["name"], "utf-8"), 1
     if is_shared:
         element = _element(region)
@@ -384,7 +389,7 @@ def _finding(
         name, array = arrays[region]
         element = array.dtype.itemsize
     other: tuple[int | None, str, Position, Position] = _side(raw, launch, "other_")
-    if not is_race:
+    if kind not in OF_TWO:
         other = None, "", (), other[3] if kind == "no lane" else ()
     space: Space = "shared" if is_shared else "global"
     does = raw["offset"], raw["length"], bool(raw["is_write"]), count

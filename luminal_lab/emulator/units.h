@@ -52,7 +52,7 @@ static inline void lab_tile_b_tf32(lab_word *b, const float *at, int rows, int c
 }
 
 // Asynchronous copies: their data is there once they have been waited for.
-struct lab_copy { char data[16], *to; const void *from; unsigned group; };
+struct lab_copy { char data[16], *to; const void *from; unsigned group; int is_done; };
 struct lab_copies { lab_copy all[64]; unsigned first, last, group, turn; };
 static lab_copies lab_under_way[1024];
 
@@ -62,18 +62,25 @@ static inline LAB_QUIET lab_copies *lab_own_copies() {
     if (own->turn != lab_now->turn) own->first = own->last = own->group = 0, own->turn = lab_now->turn;
     return own;
 }
-static inline LAB_QUIET void lab_arrive(lab_copies *own) {
-    lab_copy *copy = &own->all[own->first++ % 64];
+static inline LAB_QUIET void lab_arrive(lab_copy *copy) {
+    if (copy->is_done) return;
 #if defined(LAB_TRACED)
     lab_now->touch(copy->to, 16, LAB_WRITE, copy->from);
 #endif
     __builtin_memcpy(copy->to, copy->data, 16);
+    copy->is_done = 1;
 }
-static inline LAB_QUIET void lab_copy_async_16(void *to, const void *from, int bytes) {
+static inline LAB_QUIET void lab_some_arrive(lab_copies *own) {
+    for (unsigned k = own->last; k != own->first; k--)
+        if (lab_now->arrives()) lab_arrive(&own->all[(k - 1) % 64]);
+}
+static inline LAB_QUIET void lab_copy_async_16(void *to, const void *from, int bytes, LAB_LINE) {
+    if ((lab_address)to % 16) lab_now->misaligned(to, 16, 1, lab_line, __builtin_return_address(0));
+    if ((lab_address)from % 16) lab_now->misaligned(from, 16, 0, lab_line, __builtin_return_address(0));
     lab_copies *own = lab_own_copies();
-    if (own->last - own->first == 64) lab_arrive(own);
+    if (own->last - own->first == 64) lab_arrive(&own->all[own->first++ % 64]);
     lab_copy *copy = &own->all[own->last++ % 64];
-    copy->to = (char *)to, copy->group = own->group;
+    copy->to = (char *)to, copy->group = own->group, copy->is_done = 0;
     __builtin_memset(copy->data, 0, 16);
     __builtin_memcpy(copy->data, from, (size_t)(bytes < 16 ? bytes : 16));
 #if defined(LAB_TRACED)
@@ -81,12 +88,18 @@ static inline LAB_QUIET void lab_copy_async_16(void *to, const void *from, int b
     if (bytes > 0) lab_now->touch(from, (unsigned)bytes, LAB_READ, LAB_FROM);
     lab_now->touch(to, 16, LAB_BEGUN, LAB_FROM);
 #endif
+    lab_some_arrive(own);
 }
-static inline void lab_copy_commit() { lab_own_copies()->group++; }
+static inline LAB_QUIET void lab_copy_commit() {
+    lab_copies *own = lab_own_copies();
+    own->group++;
+    lab_some_arrive(own);
+}
 static inline LAB_QUIET void lab_copy_wait(int groups) {
     lab_copies *own = lab_own_copies();
     while (own->first != own->last && own->all[own->first % 64].group + (unsigned)groups < own->group)
-        lab_arrive(own);
+        lab_arrive(&own->all[own->first++ % 64]);
+    lab_some_arrive(own);
 }
 
 }  // namespace lab_units

@@ -4,13 +4,16 @@
 // last write and two reads by different threads since: the next thread meets one that is not its
 // own. Two accesses are ordered by a barrier between them, within a warp by a sync of its lanes,
 // between blocks by a fence and an atomic that both have done; otherwise they race.
+//
+// Ordinary accesses go one way to memory, bulk copies and products of four warps another. What a
+// thread wrote before is known there if, between the two, its thread or theirs says so by a fence.
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTSIDE, UNWRITTEN_READ, RACE, OFF_ALIGNMENT, CONSTANT_WRITTEN, NO_LANE };
+enum { OUTSIDE, UNWRITTEN_READ, RACE, OFF_ALIGNMENT, CONSTANT_WRITTEN, NO_LANE, UNFENCED };
 enum { NOWHERE = -1 };
-enum { MOST_FINDINGS = 256, DEPTH = 64, SHARED_REGION = 1000 };
+enum { MOST_FINDINGS = 256, DEPTH = 64, SHARED_REGION = 1000, LAST_FENCES = 8 };
 
 struct Region {
     char *low, *at, *high;  // addresses between low and high are attributed to this buffer
@@ -22,6 +25,7 @@ struct Region {
 struct Seen {
     unsigned block, epoch, clock;  // 0 for none; else one more than the block's number
     unsigned arrivals;             // how often the thread had arrived at counting barriers
+    unsigned fences;               // how many fences it had passed for copies and products
     int line;
     unsigned short thread;
     unsigned char kind, counted;  // of landed data: its barrier, with its phase in `clock`
@@ -78,6 +82,12 @@ static unsigned epochs[2];  // of shared memory, and of the device's
 static unsigned arrivals[MOST_THREADS], known_of[MOST_THREADS][MOST_THREADS];
 static unsigned released[64][MOST_THREADS], released_last[64][MOST_THREADS];
 static int has_arrivals;
+// A thread's fences for copies and products: how many, when the last ones were, and what it knew at
+// the very last; and the epoch before which all writes have been made known to all.
+struct Fences { unsigned number, epoch, known[32]; Seen last[LAST_FENCES]; };
+static Fences fences[MOST_THREADS];
+static unsigned known_at_fence[MOST_THREADS][MOST_THREADS], passed_on;
+static int has_fences;
 static unsigned phase;  // how many barriers all threads of the block have passed
 static unsigned char *acquired;
 static struct Release { const void *at; unsigned block; } *releases;  // by fences, at atomics
@@ -161,14 +171,19 @@ template <class T> static void make_room(T *&all, long long count_of, long long 
     all = grown;
 }
 
+// Whether another thread's access is over for this one, which knows these things.
+static int is_over(const Seen *seen, unsigned epoch, const unsigned *arrived_of, const unsigned *lanes) {
+    if (seen->epoch < epoch || seen->arrivals < arrived_of[seen->thread]) return 1;
+    return seen->thread / 32 == table.number / 32 && seen->clock < lanes[seen->thread % 32];
+}
+
 static int is_ordered(const Seen *seen, int space, const Clocks *mine) {
     if (seen->block == 0) return 1;
     if (seen->block - 1 != flat_block) return acquired[seen->block - 1];
     if (seen->kind == LAB_FLYING) return 0;
     if (seen->kind == LAB_LANDED) return mine->landed[seen->counted] > seen->clock;
-    if (seen->thread == table.number || seen->epoch < epochs[space]) return 1;
-    if (seen->arrivals < known_of[table.number][seen->thread]) return 1;
-    return seen->thread / 32 == table.number / 32 && seen->clock < mine->known[seen->thread % 32];
+    if (seen->thread == table.number) return 1;
+    return is_over(seen, epochs[space], known_of[table.number], mine->known);
 }
 
 static void meet_seen(const Seen *seen, const Access &access) {
@@ -185,10 +200,15 @@ static void meet_seen(const Seen *seen, const Access &access) {
 static int landing_at;
 static unsigned landing_in;
 
+static Seen seen_now(int space, int line, int kind) {
+    const unsigned me = table.number;
+    return {flat_block + 1, epochs[space], clocks[me].clock, arrivals[me], fences[me].number, line,
+            (unsigned short)me, (unsigned char)kind, 0};
+}
+
 static void visit(Cell *cell, const Access &access) {
     const Clocks *mine = &clocks[table.number];
-    Seen me = {flat_block + 1, epochs[access.space], mine->clock, arrivals[table.number], access.line,
-               (unsigned short)table.number, (unsigned char)access.kind, 0};
+    Seen me = seen_now(access.space, access.line, access.kind);
     if (access.kind == LAB_LANDED) {  // threads that came in between have met it in flight
         me.counted = (unsigned char)landing_at, me.clock = landing_in;
         cell->writer = me;
@@ -304,6 +324,49 @@ static void touch(const void *at, unsigned bytes, int kind, const void *from) {
     inside = 1;
 }
 
+// Whether a copy or product of this thread knows what was written there.
+static int is_passed_on(const Seen *seen, int space) {
+    if (seen->block - 1 != flat_block || (seen->kind != LAB_WRITE && seen->kind != LAB_ATOMIC)) return 1;
+    if (!is_ordered(seen, space, &clocks[table.number])) return 1;  // a race, which is found as such
+    if (space) return 0;  // our fences are for shared memory
+    const Fences *theirs = &fences[seen->thread], *mine = &fences[table.number];
+    const unsigned since = theirs->number - seen->fences;
+    if (since > LAST_FENCES || seen->epoch < passed_on) return 1;
+    if (since && is_ordered(&theirs->last[seen->fences % LAST_FENCES], 0, &clocks[table.number])) return 1;
+    if (seen->thread == table.number || !mine->number) return 0;
+    return is_over(seen, mine->epoch, known_at_fence[table.number], mine->known);
+}
+
+// A copy or product of a thread reads or writes this, or arrives there.
+static void touch_units(unsigned thread, const void *at, int bytes, int is_write, const void *from) {
+    if (!is_watched) return;
+    const unsigned before = table.number;
+    table.number = thread;
+    Access access = access_from(is_write ? LAB_WRITE : LAB_READ, (lab_address)bytes, from);
+    if (locate((const char *)at, &access) && access.offset >= 0 &&
+        (lab_address)access.offset + access.bytes <= access.length) {
+        const long long first = access.offset / access.element;
+        for (long long cell = first; cell <= (access.offset + bytes - 1) / access.element; cell++) {
+            const Seen *seen = &access.cells[cell].writer;
+            if (is_passed_on(seen, access.space)) continue;
+            access.offset = cell * access.element;
+            Finding *f = finding(UNFENCED, access, seen->line);
+            if (f) f->other_block = flat_block, f->other_thread = seen->thread;
+        }
+    }
+    table.number = before;
+}
+
+static void pass_on() {
+    if (!is_watched) return;
+    const unsigned me = table.number;
+    Fences *mine = &fences[me];
+    mine->last[mine->number++ % LAST_FENCES] = seen_now(0, 0, LAB_WRITE);
+    mine->epoch = epochs[0], has_fences = 1;
+    memcpy(mine->known, clocks[me].known, sizeof mine->known);
+    memcpy(known_at_fence[me], known_of[me], sizeof known_of[me]);
+}
+
 // Record a landed copy as seen by other threads that have waited at its barrier.
 static void touch_landed(unsigned thread, const void *at, int bytes, int barrier, unsigned phase_of,
                          const void *from) {
@@ -358,6 +421,8 @@ static void begin_block_watch() {
         memset(released, 0, sizeof released), memset(released_last, 0, sizeof released_last);
         has_arrivals = 0;
     }
+    if (has_fences) memset(fences, 0, sizeof fences), memset(known_at_fence, 0, sizeof known_at_fence);
+    has_fences = 0, passed_on = 0;
     memset(acquired, 0, (size_t)table.grid_size[0] * table.grid_size[1] * table.grid_size[2]);
 }
 
@@ -370,6 +435,8 @@ static void place_watch(const Place *place) {
 
 static void barrier_watch(int spaces) {
     if (!is_watched) return;
+    for (unsigned k = 0; has_fences && k < count; k++)
+        if (fences[k].epoch > passed_on) passed_on = fences[k].epoch;
     if (spaces & LAB_SHARED) epochs[0]++;
     if (spaces & LAB_DEVICE) epochs[1]++;
     phase++;

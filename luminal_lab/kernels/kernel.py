@@ -244,13 +244,15 @@ class Kernel(Displayed):
         trace: bool = False,
         limit: float = 60.0,
         step: int = 0,
+        order: str | int = "late",
     ) -> Emulated:
         """Run it on the CPU, thread by thread, and compare its results with its definition.
 
         `inputs` are by name, `dims` the sizes of symbolic dims; what is not given is drawn, and
         small. `trace` records each access and finds races, reads of unwritten elements and accesses
         out of bounds. A run that would take longer than `limit` seconds is refused. `step` is the
-        number of runs so far, for random numbers.
+        number of runs so far, for random numbers. `order` says when asynchronous copies and
+        products are done: as "late" as can be, at once ("early"), or at moments that a seed draws.
         """
         if self.emulator is None:
             languages = {"c": "it is C, for a CPU", "webgpu": "it is WGSL"}
@@ -259,7 +261,7 @@ class Kernel(Displayed):
                 f"kernel {self.name}: {what}, and the emulator is for CUDA and Metal",
                 hint="ll.CUDACompiler() and ll.MetalCompiler() make some, on any machine",
             )
-        return self.emulator(self, inputs, dims, trace=trace, limit=limit, step=step)
+        return self.emulator(self, inputs, dims, trace=trace, limit=limit, step=step, order=order)
 
     def why_not(self, what: str = "schedule") -> Story:
         """Say what plans of schedules could not do: all, or one plan or step, as in "simd"."""

@@ -82,7 +82,18 @@ class CompiledCUDA:
         """The resources that suffice for each of its functions."""
         return reduce(Resources.most, self.resources.values(), Resources())
 
+    @property
+    def serialised(self) -> str:
+        """Why the assembler makes products of four warps wait for each other; usually nothing.
 
+        They are right then, and slow: its messages C7500 to C7599, as where their sums are touched
+        while they are under way.
+        """
+        return "; ".join(match[1].strip() for match in WAITING.finditer(self.log))
+
+
+WAITING: Final = re.compile(r"\(C75\d\d\) (?:Potential Performance Loss: )?(.*)")
+"""What the assembler says where it has to keep products of four warps apart."""
 CARDS: Final[Mapping[str, Specification]] = MappingProxyType(
     # Versions of a card with more or less memory have the same cores.
     {re.sub(r" \d+ GB$", "", card.name): card for card in KNOWN if card.arch is not None}

@@ -239,6 +239,8 @@ class _Batch:
             if most.spills and at:
                 why = f"it spills {most.spills:,} bytes of registers: {most}"
                 self.known[at] = Outcome("refused", why=why)
+            elif compiled.serialised and at:
+                self.known[at] = Outcome("refused", why=f"its {compiled.serialised}")
             elif not held_at_once.blocks:
                 why = f"no block fits on {self.place.card.name}: {most}"
                 self.known[at] = Outcome("refused", why=why)

@@ -35,7 +35,7 @@ from luminal_lab.passes.rule import Rule, RuleSet
 from luminal_lab.progress import Progress, progress
 from luminal_lab.testing import cases as table
 from luminal_lab.testing.cases import Case, CaseRun
-from luminal_lab.testing.graphs import FUNCTIONS, chains, graphs, models, written
+from luminal_lab.testing.graphs import FUNCTIONS, chains, graphs, models, products, written
 from luminal_lab.testing.result import Conformance, Row
 
 BATCH = 100
@@ -43,6 +43,7 @@ BATCH = 100
 FAMILIES = (
     *(table.elementwise, table.casts, table.bitcasts, table.sources, table.reductions),
     *(table.indexing, table.views, table.wrong_indices, written, chains, graphs, models),
+    products,
 )
 
 EITHER_ZERO = {op.name for op in (SumReduce, MaxReduce, Scatter)}

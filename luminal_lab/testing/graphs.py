@@ -355,6 +355,35 @@ def models() -> Iterator[Case]:
         yield Case(f"model {write.__name__}", "model", ir, runs, None)
 
 
+PRODUCTS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {
+    "whole tiles": ((384, 192), (192, 384), "float16 bfloat16 float32"),
+    "turned": ((384, 192), (384, 192), "float16 bfloat16 float32"),
+    "batch": ((2, 320, 192), (2, 192, 320), "float16"),
+    "edges": ((333, 190), (190, 317), "float16 float32"),
+    "one row": ((1, 192), (192, 320), "float16"),
+    "then more": ((384, 192), (192, 384), "float16 float32"),
+}
+"""Products large enough for tensor units and bulk copies: both shapes, and the dtypes."""
+
+
+def products() -> Iterator[Case]:
+    """Yield products of small whole numbers, which are exact in any order and in 10 bits."""
+    for name, (left, right, dtypes) in PRODUCTS.items():
+        for dtype in dtypes.split():
+            cx = Sheet("case", 0)
+            x, w = cx.of("x", *left, dtype=dtype), cx.of("w", *right, dtype=dtype)
+            y = x @ (w.mT if name == "turned" else w)
+            if name == "then more":
+                y = (y + cx.of("b", right[-1], dtype=dtype)).relu()
+            y.retrieve()
+            rng = np.random.default_rng(len(name))
+            data = {
+                node.name: rng.integers(-3, 4, ints(node.shape)).astype(node.dtype.numpy)
+                for node in cx.ir.inputs
+            }
+            yield Case(f"product {name} {dtype}", "product", cx.ir, (CaseRun(data, {}),), None)
+
+
 def _data(ir: IR, dims: Mapping[str, int]) -> dict[str, Array]:
     """Return numbers for the inputs of a model, and words where they are integers."""
     drawn, whole = drawn_for(ir, dims), [n.name for n in ir.inputs if n.dtype is DType.int64]

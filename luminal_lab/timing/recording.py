@@ -103,6 +103,8 @@ class RecordedKernel:
     """Seconds, each of one launch."""
     by: str = ""
     """What computed it, if that was a library and not its own code."""
+    cold: tuple[float, ...] = ()
+    """The same with nothing in the device's cache, if that was measured too."""
 
     @property
     def seconds(self) -> float:
@@ -210,8 +212,9 @@ class Recording:
         head["rates"] = None if self.rates is None else _bare(self.rates)
         kernels = [asdict(entry) for entry in self.kernels]
         for entry in kernels:
-            if not entry["by"]:
-                del entry["by"]
+            for name in ("by", "cold"):
+                if not entry[name]:
+                    del entry[name]
         programs = [asdict(program) for program in self.programs]
         # One line for each kernel and each program: short, and a changed kernel changes one line.
         parts = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
@@ -282,6 +285,8 @@ class Recording:
             check_rates(self.rates)
         for kernel in self.kernels:
             check_samples(kernel.samples)
+            if kernel.cold:
+                check_samples(kernel.cold)
         for number in (number for program in self.programs for number in program.launches):
             if not 0 <= number < len(self.kernels):
                 raise ValueError(f"a launch of kernel {number}, and there are {len(self.kernels)}")
@@ -295,17 +300,19 @@ class Recording:
 
     @override
     def __str__(self) -> str:
-        mark = MARK["recorded"]
+        mark, has_cold = MARK["recorded"], any(kernel.cold for kernel in self.kernels)
         rows = [
             [
                 f"{mark}{1e3 * kernel.seconds:.4f}",
                 f"± {mark}{1e3 * spread_of(kernel.samples):.4f}",
+                *([f"{mark}{1e3 * median(kernel.cold):.4f}" if kernel.cold else ""] * has_cold),
                 kernel.name,
                 _sizes(tuple(kernel.dims.items())),
             ]
             for kernel in self.kernels
         ]
-        header = [(">", "ms"), ("<", "±"), ("<", "kernel"), ("<", "sizes")]
+        cold = [(">", "cold")] * has_cold
+        header = [(">", "ms"), ("<", "±"), *cold, ("<", "kernel"), ("<", "sizes")]
         load = [load_text(self.busy)] if load_text(self.busy) else []
         counts = f"{len(self.kernels)} kernels of {len(self.programs)} programs"
         title = f"{counts}, recorded on {self.where}; {self.driver}; {self.dialect} {self.version}"

@@ -112,7 +112,9 @@ def subject_of(
         if node.id in needed:
             try:
                 parameter = lent.get(node.id)
-                data[node.id] = cx[node.name].numpy() if parameter is None else parameter.value
+                data[node.id] = (
+                    cx[node.name].numpy() if parameter is None else parameter.read_as(node.type)
+                )
             except NotComputedError:
                 missing = missing or f"the input {node} was never set; it is {node.type}"
     shapes = {node: data[node.id].shape for node in ir.inputs if node.id in data}

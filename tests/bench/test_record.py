@@ -42,11 +42,22 @@ def test_what_is_recorded_answers_for_the_same_graph(tmp_path):
     assert segment.parts[0][0].how == "recorded"
 
 
+def test_products_large_enough_for_tensor_units_are_recorded_in_every_dtype():
+    found = record("cpu", ["op table: product"], threads=1, rounds=1)
+    assert found.failed == []
+    (program,) = found.recording.programs
+    kernels = [found.recording.kernels[place] for place in program.launches]
+    assert len(kernels) == len(selected("product"))
+    assert {d for case in selected("product") for n in case.ir.inputs for d in [n.dtype.value]} == {
+        *("float16", "bfloat16", "float32")
+    }
+
+
 def test_full_sizes_are_checked_at_small_ones():
-    (task,) = recording._chosen(["gelu"], is_quick=False, threads=1)
+    (task,) = recording.chosen_tasks(["gelu"], is_quick=False, threads=1)
     assert task.small is not None
     assert [n.shape for n in task.small().ir.inputs] == [(64, 256)]
-    (quick,) = recording._chosen(["gelu"], is_quick=True, threads=1)
+    (quick,) = recording.chosen_tasks(["gelu"], is_quick=True, threads=1)
     assert quick.small is None
 
 

@@ -18,7 +18,7 @@ kernel void sums(
     constant lab_i64 &n [[buffer(2)]],
     uint lab_block [[threadgroup_position_in_grid]],
     uint lab_thread [[thread_position_in_threadgroup]]) {
-    threadgroup float part[4];
+    threadgroup alignas(16) float part[4];
     const uint i = lab_block * 128 + lab_thread;
     const float v = simd_sum(i < n ? x[i] * 1.0 : 0.0);
     if (lab_thread % 32 == 0) part[lab_thread / 32] = v;

@@ -13,8 +13,8 @@ def test_shared_arrays_are_references():
     text = "void f() {\n  __shared__ __align__(16) float a[4][5],\n    b;\n  g();\n}\n"
     made = read(text, "cuda", frozenset())
     assert made.text.split("\n")[1] == (
-        '  lab_same<float[4][5]> &a = lab_shared<lab_same<float[4][5]>>(0, "a", 2); '
-        'lab_same<float> &b = lab_shared<lab_same<float>>(1, "b", 2);'
+        '  lab_same<float[4][5]> &a = lab_shared<lab_same<float[4][5]>, 16>(0, "a", 2); '
+        'lab_same<float> &b = lab_shared<lab_same<float>, 16>(1, "b", 2);'
     )
     assert made.text.split("\n")[3] == "  g();"
     assert list(made.shared.values()) == ["a", "b"]

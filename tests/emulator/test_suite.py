@@ -5,6 +5,7 @@ This is also where both compilers for GPUs are held to the conformance kit.
 
 import random
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from luminal_lab.devices.gpu.engine import EmulatorEngine, Location, PlacedLaunc
 from luminal_lab.emulator import Call, Finding, emulate
 from luminal_lab.emulator.kernels import meaning_of
 from luminal_lab.kernels.render.gpu.program import gpu_source
+from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.judge import differences
 from luminal_lab.testing.conformance import cases
 
@@ -81,7 +83,72 @@ FAMILIES = {
 
 
 def test_the_families_are_all():
-    assert {name for names in FAMILIES.values() for name in names} == {c.family for c in cases()}
+    traced = {name for names in FAMILIES.values() for name in names}
+    assert traced | {"product"} == {case.family for case in cases()}
+
+
+UNITS = {
+    "f16": "mma.sync.aligned.m16n8k16.row.col.f32.f16",
+    "bf16": "mma.sync.aligned.m16n8k16.row.col.f32.bf16",
+    "tf32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32",
+    "copies": "cp.async.cg.shared.global",
+    "group f16": "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16",
+    "group bf16": "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16",
+    "tiles": "cp.async.bulk.tensor.2d",
+    "metal": "simdgroup_multiply_accumulate",
+}
+PATHS: dict[str, dict[str, tuple[str, ...]]] = {
+    "sm_75": {"* float16": ("f16",)},
+    "sm_80": {
+        "edges float16": ("f16",),
+        "* float16": ("f16", "copies"),
+        "* bfloat16": ("bf16", "copies"),
+    },
+    "sm_80 tf32": {
+        "edges float16": ("f16",),
+        "edges float32": ("tf32",),
+        "* float16": ("f16", "copies"),
+        "* bfloat16": ("bf16", "copies"),
+        "* float32": ("tf32", "copies"),
+    },
+    "sm_90a": {
+        "edges float16": ("f16",),
+        "* float16": ("group f16", "tiles"),
+        "* bfloat16": ("group bf16", "tiles"),
+    },
+    "metal": {"* float16": ("metal",), "* bfloat16": ("metal",)},
+}
+"""What instructions multiply and copy in each target's products: the first pattern that fits the
+name of a case says it; without one, no tensor unit multiplies. One row never has one."""
+
+
+def product_device(path: str) -> Any:
+    """The compiler of a target among `PATHS`."""
+    arch, _, tf32 = path.partition(" ")
+    if path == "metal":
+        return ll.MetalCompiler(emulate=True)
+    return ll.CUDACompiler(arch=arch, tf32=bool(tf32), emulate=True)
+
+
+# Too many accesses for a trace; the traced kernels of tiles are in tests/kernels.
+@pytest.mark.parametrize("path", PATHS)
+def test_products_reach_every_path_and_are_right(
+    path: str, seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    reached: dict[str, set[str]] = {}
+    wanted: dict[str, set[str]] = {}
+    for case in (case for case in cases() if case.family == "product"):
+        name = case.name.removeprefix("product ")
+        patterns = {"one row *": (), **PATHS[path]}
+        wanted[name] = {*next((patterns[p] for p in patterns if fnmatchcase(name, p)), ())}
+        program: Any = compile_ir(case.ir, ll.GenericCompiler(), product_device(path)).runner
+        assert len(program.launches) == 1, f"{name}: the product is one kernel"
+        reached[name] = {unit for unit, text in UNITS.items() if text in program.source}
+    assert reached == wanted
+    for order in ["late"] if path == "metal" else ["late", seed if seed % 2 else "early"]:
+        monkeypatch.setattr(EmulatorEngine, "order", order)
+        made = ll.devices.conformance(product_device(path), only="product")
+        assert made.ok, f"{order}: {made}"
 
 
 # Seconds, in which the kernels of hundreds of graphs are compiled for the emulator: each family for

@@ -106,20 +106,29 @@ def test_faults_are_results_with_their_reasons(monkeypatch: pytest.MonkeyPatch):
     assert told.machine.startswith("modelled-")
 
 
+SERIALISED = (
+    "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are "
+    "serialized due to non wgmma instructions defining accumulator registers of a wgmma"
+)
+
+
 @pytest.mark.needs("cuda.bindings")
 @pytest.mark.parametrize(
-    ("resources", "why"),
+    ("resources", "log", "why"),
     [
-        (Resources(255, 1024, spills=64), "it spills 64 bytes of registers: 255 registers"),
-        (Resources(40, 200 << 10), "no block fits on A100 80 GB: 40 registers, 204,800 B shared"),
+        (Resources(255, 1024, spills=64), "", "it spills 64 bytes of registers: 255 registers"),
+        (Resources(40, 200 << 10), "", "no block fits on A100 80 GB: 40 registers, 204,800 B"),
+        (Resources(40, 1024), SERIALISED, "its wgmma.mma_async instructions are serialized due to"),
     ],
 )
-def test_what_spills_or_has_no_room_is_refused(
-    monkeypatch: pytest.MonkeyPatch, resources: Resources, why: str
+def test_what_spills_or_waits_or_has_no_room_is_refused(
+    monkeypatch: pytest.MonkeyPatch, resources: Resources, log: str, why: str
 ):
     def compiled(kernel: Any, arch: str, folder: object) -> CompiledCUDA:
-        taken = resources if kernel.name == "candidate_1" else Resources(32, 1024)
-        return CompiledCUDA(arch, "", b"", "", {phase.function: taken for phase in kernel.phases})
+        is_first = kernel.name == "candidate_1"
+        taken = resources if is_first else Resources(32, 1024)
+        functions = {phase.function: taken for phase in kernel.phases}
+        return CompiledCUDA(arch, "", b"", log if is_first else "", functions)
 
     monkeypatch.setattr(modelled, "compile_kernel", compiled)
     refused, other = answer(matmul(70, 60, 50), {}, 2).outcomes

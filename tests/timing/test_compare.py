@@ -21,6 +21,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.nn import models
 from luminal_lab.timing.compare import SideBySide
+from luminal_lab.timing.subject import subject_of
 from tests.devices import made_up
 from tests.devices.made_up import RATES, Unfused, recording, rescheduled, written
 from tests.expect import error_of, state
@@ -364,3 +365,17 @@ def test_many_rows_are_cut_and_it_is_said():
     assert isinstance(many, SideBySide)
     assert "  and 30 more segments, which the totals count" in str(many)
     assert repr(found) == "<SideBySide of small: 3 segments on H200; print(…) shows it>"
+
+
+@pytest.mark.parametrize("rows", [4, "n"])
+def test_weights_in_few_bits_are_compared_as_they_are(rows: int | str):
+    cx = ll.Graph()
+    layer = ll.nn.Linear(64, 32, bias=False).initialise(0)
+    ll.quantise(layer, "q8_0")
+    layer(cx.tensor((rows, 64), name="x").set(np.ones((4, 64), np.float32))).retrieve()
+    environment = subject_of(cx).measurable("it")
+    for node in cx.ir.inputs:
+        data = environment.data(node)
+        assert (data.dtype, data.shape[1]) == (node.dtype.numpy, node.shape[1])
+    (segment,) = ll.compare(cx, [ll.CPU(threads=1)], rounds=1)
+    assert segment.seconds(0)

@@ -169,7 +169,9 @@ def _emulated(call: KernelCall, op: UserKernel, given: list[Array]) -> tuple[Arr
             f"kernel {call.name}: {str(finding).partition(': ')[2]}",
             hint="lines are counted from the first of the source; kernel.emulate() shows all",
         )
-    again = emulate_kernel(kernel, data, {}, trace=False, limit=EMULATED, step=0, fill=FILLS[1])
+    again = emulate_kernel(
+        kernel, data, {}, trace=False, limit=EMULATED, step=0, fill=FILLS[1], order="early"
+    )
     for name, mine in run.outputs.items():
         _check_written(call.name, name, mine, again.outputs[name], "each block")
     outputs = tuple(run.outputs.values())

@@ -19,7 +19,14 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.cuda.driver import CALLS, Calls, present, unless_present
+from luminal_lab.devices.cuda.driver import (
+    CALLS,
+    Calls,
+    Image,
+    compiled_image,
+    present,
+    unless_present,
+)
 from luminal_lab.devices.cuda.engine import CUDAEngine
 from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.devices.gpu.engine import Engine, FindEngine
@@ -45,7 +52,8 @@ class CUDACompiler(GPUCompiler):
     in the emulator, `schedules` replaces the default schedules of some kernels, and `programs` says
     what is computed instead of a kernel's definition. With `reuse_outputs` a run may overwrite what
     earlier ones returned. `engine` says who calls NVIDIA's driver: "cupy", which has cuBLAS, or
-    "driver", which needs nothing else; by default CuPy if it is installed.
+    "driver", which needs nothing else; by default CuPy if it is installed. `image` returns what the
+    GPU loads of a source, for an architecture and the GPU's capability; by default NVRTC makes it.
 
     >>> print(CUDACompiler(arch="sm_90", tf32=True))
     cuda{arch = sm_90, tf32 = true}
@@ -63,6 +71,8 @@ class CUDACompiler(GPUCompiler):
     """Whether cuBLAS may compute plain products, if it is faster."""
     engine: Calls | None = None
     """Who calls the driver; None: CuPy if it is installed."""
+    image: Image | None = None
+    """Makes what the GPU loads of a source; None: NVRTC."""
 
     def __init__(
         self,
@@ -71,6 +81,7 @@ class CUDACompiler(GPUCompiler):
         tf32: bool = False,
         cublas: bool = True,
         engine: Calls | None = None,
+        image: Image | None = None,
         emulate: bool = False,
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
@@ -88,7 +99,7 @@ class CUDACompiler(GPUCompiler):
             )
         flags = {"tf32": tf32, "cublas": cublas, "emulate": emulate, "reuse_outputs": reuse_outputs}
         units = "float16", *(() if arch in OLD else ("bfloat16",)), *(("float32",) if tf32 else ())
-        given = {"arch": arch, "engine": engine, **flags}
+        given = {"arch": arch, "engine": engine, "image": image, **flags}
         super().__init__(schedules, programs, units=units, **given)
 
     @override
@@ -99,7 +110,13 @@ class CUDACompiler(GPUCompiler):
 
         def find(source: str, kernels: Kernels) -> Engine:
             return CUDAEngine(
-                source, arch, kernels, tf32=self.tf32, cublas=self.cublas, calls=self.engine
+                source,
+                arch,
+                kernels,
+                tf32=self.tf32,
+                cublas=self.cublas,
+                calls=self.engine,
+                image=self.image or compiled_image,
             )
 
         return gpu, find

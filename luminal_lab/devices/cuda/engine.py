@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 from statistics import median
 from time import sleep
 from typing import Any, Final
@@ -40,7 +40,7 @@ from luminal_lab.devices.cuda.driver import (
     unless_present,
 )
 from luminal_lab.devices.cuda.library import Products
-from luminal_lab.devices.gpu.engine import Argument, Engine, Location, PlacedLaunch
+from luminal_lab.devices.gpu.engine import Argument, Caches, Engine, Location, PlacedLaunch
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.errors import DeviceError, Interrupted
 from luminal_lab.interrupts import look
@@ -52,6 +52,8 @@ KEPT: Final = {701, 704, 705, 708, 711, 712, 713}
 """Statuses from 700 on after which the context can still be used."""
 TRIED: Final = 5
 """How often each candidate for a product is timed."""
+FLUSHED: Final = 256 << 20
+"""The bytes set to empty the GPU's cache, of which no card has as many."""
 AHEAD: Final = 64 << 20
 """The bytes set per memset that keeps the GPU busy while timed launches queue up."""
 SETS: Final = 2
@@ -75,6 +77,7 @@ class CUDAEngine(Engine):
     """The GPU on which one program runs."""
 
     sees_all = False
+    can_flush = True
 
     def __init__(
         self,
@@ -113,6 +116,7 @@ class CUDAEngine(Engine):
         self._graphs: dict[Hashable, list[_Replayed]] = {}
         self._seen: dict[Hashable, tuple[PlacedLaunch, ...]] = {}
         self._ahead: DeviceMemory | None = None
+        self._flushed: DeviceMemory | None = None
         self._records = True
         self._open: list[str] = []
         """The kernels launched since the last wait."""
@@ -306,22 +310,40 @@ class CUDAEngine(Engine):
 
     def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Launch groups, and return how long the GPU took for each, by its own clock."""
-        return self._timed([functools.partial(self._group, group) for group in groups])
+        calls = [functools.partial(self._group, group) for group in groups]
+        return self._timed(calls, self.caches)
 
     def _group(self, group: Sequence[PlacedLaunch]) -> None:
         for work in _works(group):
             self._direct(work)
 
-    def _timed(self, calls: Sequence[Callable[[], None]]) -> list[float]:
+    def _timed(self, calls: Sequence[Callable[[], None]], caches: Caches = "run") -> list[float]:
+        flushed = self._room() if caches == "cold" else None
         with self._named("cuda: no time could be measured"):
             self._set_ahead(len(calls))
-            events = [self.driver.event() for _ in range(len(calls) + 1)]
-            self.driver.note(events[0])
-            for event, call in zip(events[1:], calls, strict=True):
+            events = [(self.driver.event(), self.driver.event()) for _ in calls]
+            for (first, last), call in zip(events, calls, strict=True):
+                if caches == "hot":
+                    call()
+                if flushed is not None:
+                    self.driver.fill(flushed.address, flushed.bytes)
+                self.driver.note(first)
                 call()
-                self.driver.note(event)
+                self.driver.note(last)
             self.wait()
-            return [self.driver.seconds(a, b) for a, b in pairwise(events)]
+            return [self.driver.seconds(first, last) for first, last in events]
+
+    def _room(self) -> DeviceMemory:
+        """Return memory that takes the whole cache when it is set."""
+        if self._flushed is None:
+            try:
+                self._flushed = self.reserve(FLUSHED)
+            except MemoryError as error:
+                raise device_error(
+                    f"cuda: {FLUSHED >> 20} MiB to empty the GPU's cache are not there",
+                    hint="end other programs that take its memory, or give smaller sizes",
+                ) from error
+        return self._flushed
 
     def _seconds(self, call: Callable[[], None]) -> float:
         """Return how long the GPU takes for something, after doing it once before."""

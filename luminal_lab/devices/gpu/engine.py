@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from time import perf_counter
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -17,6 +17,7 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.emulator import Call, Matrix, emulate
+from luminal_lab.emulator.emulate import Order
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel, Kernels, Phase
 from luminal_lab.kernels.tile_map import TileMap
@@ -72,6 +73,10 @@ class PlacedLaunch(NamedTuple):
     """All its arguments, in the order in which its function takes them."""
 
 
+Caches: TypeAlias = Literal["run", "hot", "cold"]
+"""What lies in the device's cache: what the run left there, what the launch itself did, nothing."""
+
+
 class Engine(ABC):
     """What runs the kernels of one program; the host sees all memory unless an engine differs."""
 
@@ -83,6 +88,10 @@ class Engine(ABC):
     """Whether the host sees all of its memory."""
     can_share = True
     """Whether there is memory that the host also sees."""
+    can_flush = False
+    """Whether it can empty the device's cache before what it times."""
+    caches: Caches = "run"
+    """What lies in the device's cache when a launch is timed."""
 
     @abstractmethod
     def reserve(self, size: int) -> Memory:
@@ -121,7 +130,10 @@ class Engine(ABC):
 
     @abstractmethod
     def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
-        """Launch all in order, and return how long each group took on the device."""
+        """Launch all in order, and return how long each group took on the device.
+
+        `caches` says what lies in its cache then; if "hot", each group is launched twice.
+        """
 
     def chosen(self, kernel: str) -> str:
         """Return what computes a kernel instead of its own code, and why; usually nothing."""
@@ -137,6 +149,8 @@ class EmulatorEngine(Engine):
 
     name = "emulator"
     clock = "perf_counter, of the emulator: no GPU's time"
+    order: Order = "late"
+    """When asynchronous copies and products are done."""
 
     def __init__(self, source: str, dialect: Dialect) -> None:
         self.source = source
@@ -156,7 +170,8 @@ class EmulatorEngine(Engine):
             Call.of(launch.phase, launch.blocks, [*map(_given, launch.arguments)])
             for launch in launches
         ]
-        emulate(self.source, "cuda" if self.dialect.name == "cuda" else "metal", calls)
+        dialect = "cuda" if self.dialect.name == "cuda" else "metal"
+        emulate(self.source, dialect, calls, order=self.order)
 
     @override
     def wait(self) -> None:

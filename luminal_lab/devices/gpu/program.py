@@ -14,8 +14,9 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.gpu.engine import Engine, FindEngine, Location, Memory
+from luminal_lab.devices.gpu.engine import Caches, Engine, FindEngine, Location, Memory
 from luminal_lab.devices.gpu.plan import GPUPlan
 from luminal_lab.devices.gpu.run import GPURun
 from luminal_lab.devices.runtime.blocks import BlockPool
@@ -142,6 +143,23 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         if array is None or array.shape != shape:
             array = self._arrays[id] = np.empty(shape, dtype)
         return array
+
+    # -- times -------------------------------------------------------------------------------------
+
+    @override
+    def time_launches(
+        self,
+        environment: Environment,
+        rounds: int = 10,
+        *,
+        warm_up: int = 2,
+        caches: Caches = "run",
+    ) -> tuple[tuple[Launch, tuple[float, ...]], ...]:
+        self.engine.caches = caches
+        try:
+            return super().time_launches(environment, rounds, warm_up=warm_up)
+        finally:
+            self.engine.caches = "run"
 
     # -- indices out of range ----------------------------------------------------------------------
 

@@ -311,7 +311,10 @@ def _plain(reading: GraphReading, source: Node, units: Collection[str]) -> Node 
     below = source
     if isinstance(source.op, Cast) and len(reading.sources[source.id]) == 1:
         (edge,) = reading.sources[source.id]
-        below = edge.source if not edge.via else source
+        if all(isinstance(view.op, IN_PLACE) for view in edge.via):
+            below = edge.source
+        elif edge.source.dtype.value in units:
+            return None
     if below.dtype.value not in units:
         return None
     again = reading.again(source)

@@ -14,6 +14,9 @@
 //     lab_wgmma_keep(c, n)                 before the first product and behind that: no compiler moves
 //                                          what is done to n registers of c across it
 //     lab_swizzled_128(row, byte)          where a byte of a row of 128 is in a tile as below
+//     lab_registers_fall_N(), lab_registers_rise_N()   from here on, the threads of four warps have N
+//                                          registers each: 24, 32, … 256. Those who rise wait for those
+//                                          who fall, and the kernel says __launch_bounds__(threads, 1)
 //
 // Lane 4 g + t of warp w has float c[4 i + e] at row 16 w + lab_tile_row(e), column 8 i +
 // lab_tile_column(e). A tile with contiguous k is in shared memory, at a multiple of 1024 bytes, in
@@ -117,6 +120,10 @@ static __device__ __forceinline__ void lab_bulk_tile(void *to, const lab_tensor_
 
 static __device__ __forceinline__ void lab_bulk_written() {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
+static __device__ __forceinline__ void lab_registers_$CHANGED() {
+    asm volatile("setmaxnreg.$HOW.sync.aligned.u32 $COUNT;");
 }
 
 static __device__ __forceinline__ void lab_wgmma_$PRODUCT(

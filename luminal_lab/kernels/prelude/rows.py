@@ -48,6 +48,7 @@ COMPUTED: Final = (DType.float32, DType.float64)
 """The dtypes whose vectors a CPU computes with."""
 VECTOR: Final = re.compile(r"lab_([a-z]+\d*)x(\d+)")
 WGMMA: Final = re.compile(r"lab_wgmma_(f16|bf16|tf32)_n(\d+)(_rows)?")
+REGISTERS: Final = re.compile(r"lab_registers_(fall|rise)_(\d+)")
 FMA: Final = {
     "f32x16": {"__AVX512F__": "ia32_vfmaddps512_mask(x, y, z, -1, 4)"},
     "f64x8": {"__AVX512F__": "ia32_vfmaddpd512_mask(x, y, z, -1, 4)"},
@@ -144,7 +145,7 @@ def _exchanged(dtype: DType) -> Iterator[Row]:
 
 
 def rows_of(names: Iterable[str]) -> Iterator[Row]:
-    """Yield the rows of the shapes that are named: vectors, and what four warps do."""
+    """Yield the rows of the shapes that are named: vectors, and what four warps do or have."""
     for name in names:
         if match := VECTOR.fullmatch(name):
             if match[1] in SHORT:
@@ -153,6 +154,9 @@ def rows_of(names: Iterable[str]) -> Iterator[Row]:
             unit, columns, rows = match[1], int(match[2]), match[3]
             if columns in range(8, 257, 8) and (unit != "tf32" or not rows):
                 yield _group(name, unit, columns, rows=bool(rows))
+        elif (match := REGISTERS.fullmatch(name)) and int(match[2]) in range(24, 257, 8):
+            how = "dec" if match[1] == "fall" else "inc"
+            yield {"CHANGED": f"{match[1]}_{match[2]}", "HOW": how, "COUNT": match[2]}
 
 
 def _vector(dtype: DType, width: int) -> Row:

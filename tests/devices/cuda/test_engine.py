@@ -18,6 +18,7 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.devices.build.located import device_error
 from luminal_lab.devices.cuda import (
     driver as cuda_driver,
+    engine as cuda_engine,
     libcuda,
     library as cuda_library,
     through_cupy,
@@ -332,6 +333,44 @@ def test_launches_are_timed_by_events(gpu):
     assert program.clock == "CUDA events"
     assert program.device == "Stand-in"
     del gpu
+
+
+@ON_BOTH
+def test_a_launch_is_timed_with_the_cache_full_and_empty(gpu, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cuda_engine, "FLUSHED", 4096)
+    sums = Sums()
+    sums.cx.execute()
+    program: Any = sums.cx.compilation.runner
+    data, fills = sums.x.numpy(), list[int]()
+    environment = Environment(lambda _: data)
+    fill = program.engine.driver.fill
+
+    def filled(to: int, size: int) -> None:
+        fills.append(size)
+        fill(to, size)
+
+    monkeypatch.setattr(program.engine.driver, "fill", filled)
+    counts = dict[str, int]()
+    for caches in ("run", "hot", "cold"):
+        before = len(gpu.launched), fills.count(4096)
+        found = program.time_launches(environment, 1, warm_up=0, caches=caches)
+        assert len(found) == len(sums.cx.launches)
+        counts[caches] = len(gpu.launched) - before[0]
+        assert fills.count(4096) - before[1] == (counts["run"] if caches == "cold" else 0)
+    assert counts["hot"] == 2 * counts["run"]
+    assert counts["cold"] == counts["run"]
+    assert program.engine.caches == "run"
+
+    def full(size: int) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(program.engine.driver, "allocate", full)
+    program.engine._flushed = None
+    error = error_of(
+        lambda: program.time_launches(environment, 1, warm_up=0, caches="cold"), DeviceError
+    )
+    assert error.message == "cuda: 0 MiB to empty the GPU's cache are not there"
+    sums.check()
 
 
 # -- cuBLAS ----------------------------------------------------------------------------------------

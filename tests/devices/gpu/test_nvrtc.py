@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.gpu import nvrtc
 from luminal_lab.devices.gpu.nvrtc import (
@@ -28,6 +29,7 @@ from luminal_lab.kernels.prelude.files import paragraphs
 from luminal_lab.kernels.prelude.prelude import known_in, prelude
 from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.machines.resources import Resources
+from luminal_lab.testing.conformance import selected
 from tests.expect import error_of
 
 pytestmark = pytest.mark.needs("cuda.bindings")
@@ -69,9 +71,38 @@ def test_the_assembler_tells_of_products_that_are_used_too_early() -> None:
     few = replace(gpu_of("sm_90a"), cores=1)
     source = gpu_source([make_gpu_kernel(parse_definition(PRODUCT), "product", few)])
     assert "wgmma" not in compile_cuda(source, "sm_90a").log
+    assert not compile_cuda(source, "sm_90a").serialised
     head, name, body = source.partition("kernel_product(")
     early = head + name + body.replace("lab_wgmma_wait(0);", "t[0] += 1.0f;")
     assert "wgmma.wait_group is injected" in compile_cuda(early, "sm_90a").log
+    assert "wgmma.wait_group is injected" in compile_cuda(early, "sm_90a").serialised
+
+
+def test_no_product_of_the_conformance_kit_is_serialised() -> None:
+    device: Any = ll.CUDACompiler(arch="sm_90a")
+    met = 0
+    for case in selected("product"):
+        program: Any = ll.compile_ir(case.ir, ll.GenericCompiler(), device).runner
+        for launch in program.launches:
+            compiled = compile_kernel(launch.kernel, "sm_90a")
+            met += "wgmma" in compiled.ptx
+            assert not compiled.serialised, case.name
+            assert not compiled.most.spills, case.name
+    assert met == 6
+
+
+def test_registers_are_handed_from_warps_to_warps() -> None:
+    body = """
+extern "C" __global__ void __launch_bounds__(384, 1) k(float *y) {
+    if (threadIdx.x < 128) lab_registers_fall_40();
+    else lab_registers_rise_232();
+    y[threadIdx.x] = 1.0f;
+}
+"""
+    uses = {"lab_registers_fall_40", "lab_registers_rise_232"}
+    ptx = compile_cuda(prelude("cuda", uses) + body, "sm_90a").ptx
+    assert "setmaxnreg.dec.sync.aligned.u32 40;" in ptx
+    assert "setmaxnreg.inc.sync.aligned.u32 232;" in ptx
 
 
 # -- the prelude -----------------------------------------------------------------------------------

@@ -297,7 +297,7 @@ def test_a_wrong_product_is_wrong(old: str, new: str) -> None:
         (
             "lab_arrived[k_first_step], 8192",
             "lab_arrived[k_first_step], 4096",
-            "what a barrier counts never arrives",
+            "a bulk copy brings more bytes than its barrier expects",
         ),
         ("lab_arrived[lab_i], 2", "lab_arrived[lab_i], 3", "what a barrier counts never arrives"),
         (

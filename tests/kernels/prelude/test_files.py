@@ -24,7 +24,7 @@ STRICT = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "
 SHAPES = {f"lab_{d.short}x{n}" for d, n in product(DType, (2, 4, 8, 16))}
 GROUPS = {
     f"lab_wgmma_{u}_n{n}{w}" for u, w in product(("f16", "bf16"), ("", "_rows")) for n in (8, 64)
-}
+} | {"lab_registers_fall_40", "lab_registers_rise_232"}
 CPUS = ["", "-march=native", "-mavx2 -mfma -mf16c", "-mavx512f", "-mavx512vnni -mavx512vl"]
 
 

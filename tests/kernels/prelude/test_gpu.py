@@ -106,7 +106,7 @@ WORDS = {
         "GIVEN": "device",
         "COUNT": "constant lab_i64 &n",
         "END": ", uint lab_thread [[thread_position_in_threadgroup]]",
-        "SHARED": "threadgroup",
+        "SHARED": "threadgroup __attribute__((aligned(16)))",
         "THREAD": "(int)lab_thread",
     },
 }
