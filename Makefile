@@ -27,7 +27,7 @@ FUZZ_ARGS ?=
 # More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
 LITE_ARGS ?=
 
-.PHONY: help lab notebooks test test-bare test-long fuzz frontend frontend-types check docs lite dist bench performance bench-core bench-viz dev other clean
+.PHONY: help lab notebooks test test-bare test-long fuzz frontend frontend-types check lint types docs lite dist bench performance bench-core bench-viz dev other clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
@@ -89,10 +89,14 @@ frontend: frontend-types
 frontend-types: frontend/node_modules/.installed
 	cd frontend && $(NODE) npx tsc --noEmit
 
-# The variable keeps pyright's wrapper from asking the network for newer versions: ours is pinned.
-check: .venv/.installed-dev frontend-types
+check: lint frontend-types types
+
+lint: .venv/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+# The variable keeps pyright's wrapper from asking the network for newer versions: ours is pinned.
+types: .venv/.installed-dev
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 
 docs: .venv/.installed-docs

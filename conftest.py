@@ -1,10 +1,15 @@
 """What examples begin with: `ll`, a new graph `cx`, an empty `folder`, a language model `lm`."""
 
+import os
 import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+# Witnesses compute on one thread each: workers share the cores, and threads of OpenMP and OpenBLAS
+# that wait for one another burn them. Read when a library is loaded, so before the first import.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 import pytest
 

@@ -127,8 +127,7 @@ class Table:
     def __init__(self, chunks: list[list[Node | None]] | None = None, size: int = 0) -> None:
         self._chunks = chunks if chunks is not None else []
         # Own are the chunks that no other table shares.
-        self._flat, self._own = list[Node | None](), set[int]()
-        self._copies, self.size = 0, size
+        self._flat, self._own, self._copies, self.size = list[Node | None](), set[int](), 0, size
 
     def copy(self) -> "Table":
         """Return a table that shares all chunks; from now on neither table owns them."""

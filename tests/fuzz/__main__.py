@@ -76,6 +76,7 @@ def main() -> int:
     unknown = [name for name in checks if name not in CHECKS]
     if unknown:
         parser.error(f"no check {unknown[0]!r}; there are {', '.join(CHECKS)}")
+    os.environ["OMP_NUM_THREADS"] = "1"  # PyTorch's, in each of our processes
     print(f"fuzz: {given.minutes:g} minutes, --seed {seed}, {', '.join(checks)}", flush=True)
     until = time.monotonic() + 60 * given.minutes
     workers = [

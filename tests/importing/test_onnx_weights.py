@@ -48,6 +48,7 @@ def both(path: Path, known: dict[str, Any]) -> tuple[Call, Call]:
     runtime = need("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # some files have values that nothing uses
+    options.intra_op_num_threads = 1  # more of them would spin while they wait
     session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
     model = ll.from_onnx(path, known=known)

@@ -176,7 +176,8 @@ TEXT = (DOCS / "memory.md").read_text(encoding="utf-8")
 MODELS, FORMS = ("Llama 3 8B", "Mistral 7B"), ("Q8_0", "Q4_K_M")
 
 
-@pytest.mark.share("model", MODELS, 1)
+@pytest.mark.share(1)
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("form", FORMS)
 def test_the_tables_are_those_of_the_plans(page, model, form):
     assert [(model, form) for model in MODELS for form in FORMS] == page.ROWS

@@ -288,8 +288,7 @@ def terms_of(dim: Dim) -> Terms:
 
 def sum_of(terms: Iterable[tuple[Monomial, int]]) -> Dim:
     """Return the sum of distinct products."""
-    kept = sorted((term for term in terms if term[1]), key=_order)
-    return sum_in_order(tuple(kept))
+    return sum_in_order(tuple(sorted((term for term in terms if term[1]), key=_order)))
 
 
 def sum_in_order(terms: Terms) -> Dim:
