@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from typing_extensions import override
 
 import luminal_lab.kernels.steps
-from luminal_lab.core.dims import Dim, Symbol
+from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
@@ -33,12 +33,23 @@ from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
+    Guarded,
     Read,
     Term,
     free,
     walk as walk_terms,
 )
-from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, axes_in, reads_of, walk
+from luminal_lab.kernels.nest.nest import (
+    FOLDS,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    accesses,
+    axes_in,
+    reads_of,
+    walk,
+)
 from luminal_lab.kernels.nest.sizes import (
     RUN,
     about,
@@ -48,14 +59,17 @@ from luminal_lab.kernels.nest.sizes import (
     groups_of,
     is_plain,
     is_turned,
+    iterations,
+    names_in,
     perfect,
     stride,
+    work_of,
 )
 from luminal_lab.kernels.steps.ahead import Stream
-from luminal_lab.kernels.steps.arrays import Copy, Pack, Share
+from luminal_lab.kernels.steps.arrays import Copy, Hold, Pack, Pad, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
-from luminal_lab.kernels.steps.loops import Fission, Fuse, Merge, Reorder, Split, together
+from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Merge, Reorder, Split, together
 from luminal_lab.kernels.steps.step import STEPS, Step, extent, parse_step, read_step
 from luminal_lab.kernels.steps.sums import Lanes
 from luminal_lab.machines.defaults import NO_USUAL, Usual
@@ -419,6 +433,18 @@ class Scheduling:
                     break
                 outer = inner
 
+    def share_rows(self) -> None:
+        """Fuse loops so that the elements of a row are read while they are at hand."""
+        for first in [loop for loop in self.nest.loops.values() if isinstance(loop.body[0], Set)]:
+            if first.name not in self.nest.loops:
+                continue  # it has been fused with another
+            written = {use.name for use in accesses(first.body) if use.how == "="}
+            rows = written & self.nest.locals.keys()
+            for second in list(self.nest.loops.values()):
+                used = {use.name for use in accesses(second.body) if use.how == "read"}
+                if second.name != first.name and rows & used:
+                    self.attempted(Fuse(second.name, first.name))
+
     def groups(self, among: Iterable[str]) -> tuple[Handle, ...]:
         """Split off a loop over groups where an array is read at the same place for a whole group.
 
@@ -517,6 +543,22 @@ class Scheduling:
             self.do(Guard(inner, inner))
         return outer, inner
 
+    def bordered(self, path: Sequence[str], folds: set[str], term: Term) -> None:
+        """Copy images with their borders, so that no term of a sum over windows asks for it."""
+        for part in [part for part in walk_terms(term) if isinstance(part, Guarded)]:
+            reads = [*reads_of(part)]
+            dims = [names_in(dim) for _, index in reads for dim in index or ()]
+            along = set[str]().union(*(names for names in dims if names & folds))
+            if at := next((loop for loop in path if loop in along), None):
+                self.attempted(Pad(reads[0][0], at, unique("padded", self.nest.names)))
+
+    def side_by_side(self, loop: str, sums: Sequence[Set], choice: Choice) -> Handle:
+        """Cut a loop to run several partial sums side by side; return the loop over blocks."""
+        block, own, *_ = self.do(Cut(loop, self.choose(choice))).loops
+        for addition in sums:
+            self.lanes(addition.name, own, block, "lanes")
+        return block
+
     def lanes(
         self, array: str, lane: Handle, outer: Handle, word: str
     ) -> tuple[str, Handle, Handle]:
@@ -592,6 +634,30 @@ class Scheduling:
                     ahead = self.choose(choice)
                     if ahead and self.attempted(Stream(name, loop, ahead)):
                         break
+
+    def at_once(self, rows: Handle, choice: Choice, most: int) -> None:
+        """Add several rows to sums of columns at once, which then stay in registers meanwhile.
+
+        Terms may take so much work at most: for others, loads and stores do not matter.
+        """
+        *around, last = rows.inner
+        sums = [s for s in last.loop.body if isinstance(s, Set) and s.how in FOLDS]
+        own = {s.name: [symbol.name for dim in s.index for symbol in symbols(dim)] for s in sums}
+        is_across = all({*axes} & {*rows.inner} == {*around[1:], last} for axes in own.values())
+        if not around or rows.loop.kind != "for" or len(sums) != len(last.loop.body):
+            return
+        if is_across and work_of(last.loop.body) <= most and at_most(rows.size) > 1:
+            with self.attempt():
+                cut = Cut(rows, self.choose(choice), ("block", "each", "rest"))
+                block, each, *_ = self.do(cut).loops
+                between = around[1:]
+                is_short = between and at_most(iterations(between)) <= WRITTEN_OUT
+                inner = [last, *between] if is_short else [*between, last]
+                self.reorder([block, *inner, each])
+                for name in own:
+                    self.do(Hold(name, each, unique(f"{name}_column", self.nest.names)))
+                self.run("unroll", [*(between if is_short else ()), each])
+                self.run("simd", [last])
 
     def turned(self, top: Handle, block: Choice) -> None:
         """Copy a transposed array in blocks, so that a cache line is read while it is at hand."""

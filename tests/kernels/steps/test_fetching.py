@@ -221,6 +221,12 @@ def test_what_cannot_be_streamed(steps: list[str], message: str) -> None:
     assert refused(PRODUCT, *steps).startswith(f"{steps[-1]}: {message}")
 
 
+def test_no_element_has_a_fetch_of_its_own() -> None:
+    text = "kernel k(b: f32[n, 64]) -> (y: f32[n])\n  y[i < n] = sum k < 64: b[i, k]"
+    message = "stream b in k by 4096: k goes on by one element, and would fetch for each\n"
+    assert refused(text, "stream b in k by 4096").startswith(message)
+
+
 @pytest.mark.parametrize(
     ("rows", "is_streamed"),
     [(2048, True), (2, False)],  # of 2 kB: far more than the caches have, and far less
