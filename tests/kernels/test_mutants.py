@@ -51,7 +51,7 @@ EQUIVALENT = [
     Right("C converts it as well", "dropped cast", "lab_cast_(bool_i64|i32_i64|i64_f32|f32_f64)"),
     Right(SAME, "comparison", r"if \((\w+) [<>] (\w+)\) \1 = \2;"),
     Right(SAME, "comparison", r"(lab_first \+ \d+) < (lab_\w+) \? (\1|\d+) : \2"),
-    Right(SAME, "comparison", r"(v\d) < (v\d) \? \2 : \1", program="whole_numbers"),
+    Right(SAME, "comparison", r"v0 < v1 \? v1 : v0", program="whole_numbers"),
     Right("a maximum has no order", "buffers", "less_than_where_max", program="whole_numbers"),
     Right("a copy of no bytes copies nothing", "comparison", "lab_size > 0", "> → >="),
     Right("buffers may be named in any order", "order", r"= lab_buffers\[\d\];$"),

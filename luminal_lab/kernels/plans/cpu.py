@@ -57,7 +57,7 @@ TWICE = 2
 ROWS = Choice("task_rows", 16, 4, 8, 32)
 """How many consecutive rows a task has that fetches the next row while it computes one."""
 STREAM = Choice("stream_bytes", 8192, 0, 4096, 16384)
-"""How far ahead of a product its matrix is fetched."""
+"""How far ahead of a fold it fetches what it reads."""
 TURNED = Choice("turned", 16, 8, 32, 64)
 """The length of the blocks in which transposed arrays are copied."""
 SHORT = 32
@@ -104,13 +104,13 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
     scheduling.share_rows()
     reuse_outputs(scheduling)
     for loop in scheduling.loops:
+        scheduling.at_once(loop, AT_ONCE, CHEAP)
+    for loop in scheduling.loops:
         _lanes(scheduling, loop)
     for top in scheduling.tops:
         scheduling.turned(top, TURNED)
         _fetch(scheduling, top, machine)
-    for loop in scheduling.loops:
-        scheduling.at_once(loop, AT_ONCE, CHEAP)
-    scheduling.streamed(STREAM, machine.l2 // 4)
+    scheduling.streamed(STREAM, machine.l2 // 4, machine.l2 * machine.cores)
     scheduling.simd()
     return True
 
@@ -221,7 +221,7 @@ def _is_far(scheduling: Scheduling, name: str, rows: Loop, machine: Machine) -> 
         return False
     indices = [use.index for use in accesses(rows.body) if use.name == name]
     reads = [stride(scheduling.nest, Read(name, at, type.dtype), rows.name) for at in indices if at]
-    most = machine.l2 // 8 // item
+    most = machine.l2 // 4 // item
     return all(indices) and all(isinstance(row, int) and 0 < row <= most for row in reads)
 
 

@@ -41,12 +41,14 @@ from luminal_lab.kernels.definition.terms import (
 )
 from luminal_lab.kernels.nest.nest import (
     FOLDS,
+    Fetch,
     Local,
     Loop,
     Nest,
     Set,
     accesses,
     axes_in,
+    every,
     reads_of,
     walk,
 )
@@ -86,6 +88,8 @@ WRITTEN_OUT = 16
 """The most groups of elements within a larger group that are written out."""
 BYTES = 4
 """So many products of bytes are added up at once."""
+FEWEST = 2
+"""The least number of blocks for which rows are added up in blocks."""
 
 
 @told_object("schedule")
@@ -620,18 +624,20 @@ class Scheduling:
             with self.attempt():
                 self.grouped(loop)
 
-    def streamed(self, choice: Choice, least: int) -> None:
-        """Fetch the matrices of products ahead, if they have so many bytes at least.
+    def streamed(self, choice: Choice, near: int, far: int) -> None:
+        """Fetch ahead what folds read: matrices of products from fewer bytes on than others.
 
         The processor by itself prefetches rows less far, and hardly if others are read again
-        beside them.
+        beside them. What lies near comes soon enough.
         """
-        products = [loop for loop in self.loops if _is_product(loop.loop)]
+        fetched = {fetch.name for fetch in every(self.nest.body, Fetch)}
         for name, type in self.nest.inputs:
-            size = size_of(type.shape)
-            if isinstance(size, int) and size * type.dtype.itemsize >= least:
-                for loop in products:  # the outermost that can
-                    ahead = self.choose(choice)
+            count = size_of(type.shape)
+            size = count * type.dtype.itemsize if isinstance(count, int) else 0
+            if size >= near and name not in fetched:
+                beside = 1 if size >= far else 2
+                for loop in self.loops:  # the outermost that can
+                    ahead = self.choose(choice) if _folds(loop.loop, name, beside) else 0
                     if ahead and self.attempted(Stream(name, loop, ahead)):
                         break
 
@@ -646,18 +652,21 @@ class Scheduling:
         is_across = all({*axes} & {*rows.inner} == {*around[1:], last} for axes in own.values())
         if not around or rows.loop.kind != "for" or len(sums) != len(last.loop.body):
             return
-        if is_across and work_of(last.loop.body) <= most and at_most(rows.size) > 1:
-            with self.attempt():
-                cut = Cut(rows, self.choose(choice), ("block", "each", "rest"))
-                block, each, *_ = self.do(cut).loops
-                between = around[1:]
-                is_short = between and at_most(iterations(between)) <= WRITTEN_OUT
-                inner = [last, *between] if is_short else [*between, last]
-                self.reorder([block, *inner, each])
-                for name in own:
-                    self.do(Hold(name, each, unique(f"{name}_column", self.nest.names)))
-                self.run("unroll", [*(between if is_short else ()), each])
-                self.run("simd", [last])
+        blocks = at_most(rows.size) / choice.values[0]
+        if not is_across or work_of(last.loop.body) > most or blocks < FEWEST:
+            return
+        count, between = self.choose(choice), around[1:]
+        is_short = between and at_most(iterations(between)) <= WRITTEN_OUT
+        if count == 1:
+            return
+        with self.attempt():
+            block, each, *_ = self.do(Cut(rows, count, ("block", "each", "rest"))).loops
+            inner = [last, *between] if is_short else [*between, last]
+            self.reorder([block, *inner, each])
+            for name in own:
+                self.do(Hold(name, each, unique(f"{name}_column", self.nest.names)))
+            self.run("unroll", [*(between if is_short else ()), each])
+            self.run("simd", [last])
 
     def turned(self, top: Handle, block: Choice) -> None:
         """Copy a transposed array in blocks, so that a cache line is read while it is at hand."""
@@ -704,11 +713,11 @@ class Scheduling:
         return Schedule(tuple(self.steps))
 
 
-def _is_product(loop: Loop) -> bool:
-    """Return whether a loop adds up terms that read several arrays."""
-    sums = (each for each in walk((loop,)) if isinstance(each, Set) and each.how == "+=")
+def _folds(loop: Loop, array: str, least: int) -> bool:
+    """Return whether a loop adds up terms that read an array, and so many in all at least."""
+    sums = (each for each in walk((loop,)) if isinstance(each, Set) and each.how in FOLDS)
     arrays = ({name for name, _ in reads_of(each.term)} for each in sums)
-    return loop.kind == "for" and any(len(names) > 1 for names in arrays)
+    return loop.kind == "for" and any(array in names and len(names) >= least for names in arrays)
 
 
 def consumed(prefix: str, name: str, by: Step, before: Nest, after: Nest) -> ScheduleError:
