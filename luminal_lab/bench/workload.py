@@ -58,7 +58,7 @@ class Workload:
     family: str = USUAL
     """Which rows it is counted with in the means."""
     is_call: bool = False
-    """Whether ours is called as a function of arrays: a call is most of what it costs."""
+    """Whether ours is called as a function of arrays: a run of a session costs much beside it."""
     is_alone: bool = False
     """Whether each run has a process of its own, in which nothing has been done before."""
     form: str = ""

@@ -237,7 +237,8 @@ def _products(quick: bool) -> Iterator[Workload]:
         m, k, n = (int(size) for size in (name.split("x") * 3)[:3])
         if quick:
             m, k, n = (small[name],) * 3 if name in small else (32, 48, 80)
-        yield operation(f"matmul-{name}", {"m": m, "k": k, "n": n}, "matmul")
+        sizes = {"m": m, "k": k, "n": n}
+        yield operation(f"matmul-{name}", sizes, "matmul", is_call=name == "256")
     rows, width, hidden = (16, 32, 64) if quick else (128, 768, 3072)
     for name in ("mlp", "linear-gelu"):
         sizes = {"rows": rows, "width": width, "hidden": hidden}
@@ -252,16 +253,16 @@ NO_BFLOAT16 = "ONNX Runtime has no kernels for bfloat16 on a CPU"
 
 def _odd(quick: bool) -> Iterator[Workload]:
     """Yield sizes that are no powers of two, batches of all kinds, and very long rows."""
-    more: dict[str, Any] = {"family": "odd sizes", "seconds": 0.2}
+    more: dict[str, Any] = {"family": "odd sizes", "seconds": 0.2, "is_call": True}
     for name in ("17x1000x999", "100", "4096x64x64"):
         m, k, n = (int(size) for size in (name.split("x") * 3)[:3])
         m, k, n = (min(m, 33), min(k, 50), min(n, 49)) if quick else (m, k, n)
         sizes = {"m": m, "k": k, "n": n}
-        yield operation(f"matmul-{name}", sizes, "matmul", is_call=True, **more)
+        yield operation(f"matmul-{name}", sizes, "matmul", **more)
     for batch in (1, 3, 64):
         width, hidden = (32, 48) if quick else (768, 3072)
         sizes = {"rows": batch, "width": width, "hidden": hidden}
-        yield operation(f"mlp-batch-{batch}", sizes, "mlp", is_call=True, **more)
+        yield operation(f"mlp-batch-{batch}", sizes, "mlp", **more)
     sizes = {"rows": 3, "columns": 257} if quick else {"rows": 64, "columns": 50_257}
     for name in ("softmax", "layer-norm", "sum-rows"):
         kind = name.replace("-", "_")

@@ -8,28 +8,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
+from math import ceil
 
-from luminal_lab.core.dims import Symbol
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.definition.terms import Guarded, Read, Term, walk
-from luminal_lab.kernels.nest.nest import FOLDS, Loop, Nest, Set, accesses, reads_of
+from luminal_lab.kernels.definition.terms import Read
+from luminal_lab.kernels.nest.nest import FOLDS, Loop, Nest, Set, accesses
 from luminal_lab.kernels.nest.shape import shape_of
-from luminal_lab.kernels.nest.sizes import about, at_most, groups_of, names_in, stride, work_of
-from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
+from luminal_lab.kernels.nest.sizes import about, at_most, groups_of, many, stride, work_of
+from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan, few_rows
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
-from luminal_lab.kernels.plans.match import array_of, summed
+from luminal_lab.kernels.plans.match import summed
 from luminal_lab.kernels.plans.tiler import Tiler
 from luminal_lab.kernels.steps.ahead import FetchAhead
-from luminal_lab.kernels.steps.arrays import Pad, Shrink
+from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.kinds import Parallel
 from luminal_lab.kernels.steps.levels import Level
-from luminal_lab.kernels.steps.loops import Cut, Fuse, Split
-from luminal_lab.kernels.steps.reuse import Reuse
+from luminal_lab.kernels.steps.loops import Split
+from luminal_lab.kernels.steps.reuse import reuse_outputs
 from luminal_lab.kernels.steps.schedule import BYTES, Handle, PlanRefusal, Scheduling, word_of
 from luminal_lab.kernels.steps.step import level
 from luminal_lab.kernels.steps.stopping import shorten
@@ -47,6 +47,8 @@ SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
 """How many sums run side by side if a sum is at least this long and its terms this cheap."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums a block has side by side."""
+AT_ONCE = Choice("at_once", 4, 1, 2, 8)
+"""How many rows are added to them at once."""
 BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
 WHOLE = Level("", "k"), Level("", "j")
 """The levels of sums side by side, in blocks or all of them."""
@@ -55,7 +57,7 @@ TWICE = 2
 ROWS = Choice("task_rows", 16, 4, 8, 32)
 """How many consecutive rows a task has that fetches the next row while it computes one."""
 STREAM = Choice("stream_bytes", 8192, 0, 4096, 16384)
-"""How far ahead of a product its matrix is fetched."""
+"""How far ahead of a fold it fetches what it reads."""
 TURNED = Choice("turned", 16, 8, 32, 64)
 """The length of the blocks in which transposed arrays are copied."""
 SHORT = 32
@@ -99,14 +101,16 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
     scheduling.unpacked()
     for top in [top for top in scheduling.tops if top.loop.kind == "for"]:
         _tasks(scheduling, top, machine)
-    _share_rows(scheduling)
-    _reuse(scheduling)
+    scheduling.share_rows()
+    reuse_outputs(scheduling)
+    for loop in scheduling.loops:
+        scheduling.at_once(loop, AT_ONCE, CHEAP)
     for loop in scheduling.loops:
         _lanes(scheduling, loop)
     for top in scheduling.tops:
         scheduling.turned(top, TURNED)
         _fetch(scheduling, top, machine)
-    scheduling.streamed(STREAM, machine.l2 // 4)
+    scheduling.streamed(STREAM, machine.l2 // 4, machine.l2 * machine.cores)
     scheduling.simd()
     return True
 
@@ -118,29 +122,34 @@ def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
     is_apart = any(stride(nest, term, fold.name) not in (0, 1) for fold in folds if term)
     if term is None or not is_apart or stride(nest, term, last) not in (1, 2):
         return
-    columns = scheduling.choose(COLUMNS)
+    path, names = top.inner[:-1], [fold.name for fold in folds]
+    rows = few_rows(scheduling)
+    usual = _block_of(scheduling, rows, last, machine) if rows else None
+    columns = scheduling.choose(COLUMNS, usual)
     # A long row is cut if there are enough blocks for all cores; otherwise tasks share the sums.
     is_cut = about(last.size) >= columns * machine.cores or about(last.size) > 2 * columns
-    path, names = top.inner[:-1], [fold.name for fold in folds]
     with scheduling.attempt() as attempt:
-        _beside(scheduling, last, names, columns if is_cut else 0)
+        _beside(scheduling, last, names, columns if rows or is_cut else 0, rows)
     if attempt.held and not is_cut:
-        _border(scheduling, path, {*names}, term)
+        scheduling.bordered(path, {*names}, term)
 
 
-def _border(scheduling: Scheduling, path: list[Handle], folds: set[str], term: Term) -> None:
-    """Copy images with their borders, so that no term of a sum over windows asks where it is."""
-    for part in [part for part in walk(term) if isinstance(part, Guarded)]:
-        dims = [names_in(dim) for _, index in reads_of(part) for dim in index or ()]
-        along = set[str]().union(*(names for names in dims if names & folds))
-        if at := next((loop for loop in path if loop in along), None):
-            scheduling.attempted(Pad(array_of(part), at, unique("padded", scheduling.nest.names)))
+def _block_of(scheduling: Scheduling, rows: list[str], column: Handle, machine: Machine) -> int:
+    """Return how many sums of each row a block has, which stay in the first cache."""
+    lanes = machine.lanes(4)
+    room = machine.l1 // 3 // 4 // many(map(scheduling.loop, rows))
+    blocks = max(2, ceil(about(column.size) / room / machine.cores)) * machine.cores
+    return max(4 * lanes, ceil(about(column.size) / blocks / lanes) * lanes)
 
 
-def _beside(scheduling: Scheduling, column: str, folds: list[str], columns: int = 0) -> None:
+def _beside(
+    scheduling: Scheduling, column: str, folds: list[str], columns: int, rows: Sequence[str] = ()
+) -> None:
     """Run all terms of a sum around the sums of a block of columns, or of all columns."""
     levels, cuts = (BLOCKS, {"j": {"block": columns}}) if columns else (WHOLE, {})
     axes = {"j": column, "k": folds[0]}
+    if rows:  # in each block
+        levels, axes["i"] = (*levels[:-1], Level("", "i"), levels[-1]), scheduling.merge(rows)
     Tiler(scheduling, axes, levels, cuts, folds, masked=False, is_inner=True).apart()
 
 
@@ -167,47 +176,7 @@ def _lanes(scheduling: Scheduling, loop: Handle) -> None:
     is_alone = is_alone and scheduling.nest.types[sums[0].name].dtype.is_float
     with scheduling.attempt():
         if is_alone and work_of(body) <= CHEAP and at_most(loop.size) >= LONG:
-            _side_by_side(scheduling, loop, sums)
-
-
-def _side_by_side(scheduling: Scheduling, loop: str, sums: list[Set]) -> Handle:
-    """Cut a loop to run several partial sums side by side; return the loop over blocks."""
-    block, own, *_ = scheduling.do(Cut(loop, scheduling.choose(SIDE))).loops
-    for addition in sums:
-        scheduling.lanes(addition.name, own, block, "lanes")
-    return block
-
-
-def _share_rows(scheduling: Scheduling) -> None:
-    """Fuse loops so that the elements of a row are read while they are at hand."""
-    for first in [loop for loop in scheduling.nest.loops.values() if isinstance(loop.body[0], Set)]:
-        if first.name not in scheduling.nest.loops:
-            continue  # it has been fused with another
-        written = {use.name for use in accesses(first.body) if use.how == "="}
-        rows = written & scheduling.nest.locals.keys()
-        for second in list(scheduling.nest.loops.values()):
-            used = {use.name for use in accesses(second.body) if use.how == "read"}
-            if second.name != first.name and rows & used:
-                scheduling.attempted(Fuse(second.name, first.name))
-
-
-def _reuse(scheduling: Scheduling) -> None:
-    """Compute rows right in the output's memory, if they are contiguous there."""
-    for output, _ in scheduling.nest.outputs:
-        end = [use.statement for use in accesses(scheduling.nest.body) if use.name == output][-1]
-        rows: list[str] = []
-        for name, index in reads_of(end.term):
-            if index == end.index and name not in scheduling.nest.locals:
-                return  # the array read there may share its memory, which saves more
-            last = index[-1] if index else 0
-            written = Read(output, end.index, end.term.dtype)
-            if isinstance(last, Symbol) and stride(scheduling.nest, written, last.name) == 1:
-                rows.append(name)
-        for row in rows:
-            hows = {use.how for use in accesses(scheduling.nest.body) if use.name == row}
-            # Sums of columns are better kept in a separate array, which is small.
-            if row in scheduling.nest.locals and hows == {"=", "read"}:
-                scheduling.attempted(Reuse(output, row))
+            scheduling.side_by_side(loop, sums, SIDE)
 
 
 def _fetch(scheduling: Scheduling, rows: Handle, machine: Machine) -> None:
@@ -239,7 +208,7 @@ def _fetch(scheduling: Scheduling, rows: Handle, machine: Machine) -> None:
                 scheduling.do(step)
             row = level(row, "own")
         if len(loop.inner) == 1:
-            loop = _side_by_side(scheduling, loop, _sums(loop.loop))
+            loop = scheduling.side_by_side(loop, _sums(loop.loop), SIDE)
         for name in names:
             scheduling.do(FetchAhead(name, loop, 1, row))
 
@@ -252,7 +221,7 @@ def _is_far(scheduling: Scheduling, name: str, rows: Loop, machine: Machine) -> 
         return False
     indices = [use.index for use in accesses(rows.body) if use.name == name]
     reads = [stride(scheduling.nest, Read(name, at, type.dtype), rows.name) for at in indices if at]
-    most = machine.l2 // 8 // item
+    most = machine.l2 // 4 // item
     return all(indices) and all(isinstance(row, int) and 0 < row <= most for row in reads)
 
 
@@ -288,7 +257,7 @@ def _few(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
         return False
     (fold,) = loop.parts
     with scheduling.attempt() as attempt:
-        _beside(scheduling, loop, [fold])
+        _beside(scheduling, loop, [fold], 0)
         if not _blocks(scheduling, fold, machine):
             raise ScheduleError(f"{fold} is too short for blocks")
     return attempt.held

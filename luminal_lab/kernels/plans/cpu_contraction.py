@@ -25,7 +25,14 @@ from typing import NamedTuple
 from luminal_lab.kernels.definition.terms import Read, Term
 from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.pairs import halves_in
-from luminal_lab.kernels.nest.sizes import about, is_along, iterations, many, names_in, stride
+from luminal_lab.kernels.nest.sizes import (
+    about,
+    is_along,
+    iterations,
+    many,
+    names_in,
+    stride,
+)
 from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pad
@@ -49,6 +56,8 @@ DOT = Choice("dot", 1, 2)
 """How many products a lane adds up in one instruction."""
 BY_ROWS, IN_PLACE, SWAPPED = (Choice(n, 0, 1) for n in ("row_tasks", "rows_in_place", "swapped"))
 """Whether tasks are blocks of rows; rows stay in place; the first operand gives the columns."""
+FEW = Choice("few_rows", 16, 0)
+"""No more rows than this read columns where they lie, all of them at once."""
 TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
 """The levels below the blocks, which are blocks of rows or of columns."""
 COPYING = 1.25
@@ -95,6 +104,8 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
         contraction = contraction_of(scheduling.nest, alone=alone)
     if contraction is None or not contraction.right.dtype.is_float:
         return scheduling.declined("the nest is not a product of matrices of floats")
+    if few_rows(scheduling):
+        return scheduling.declined("few rows meet columns that are side by side")
     tile = tile_of(machine, contraction.right)
     axes, left, right = axes_of(scheduling, contraction, 0, 2 * tile.width)
     k, j, i = axes.values()
@@ -111,6 +122,19 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
     in_place = bool(scheduling.choose(IN_PLACE, int(is_read)))
     _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, in_place, dot), ROWS)
     return True
+
+
+def few_rows(scheduling: Scheduling) -> list[str]:
+    """Return the loops over rows so few that it is best to read columns where they lie."""
+    nest, contraction = scheduling.nest, contraction_of(scheduling.nest, alone=False)
+    if contraction is None or not isinstance(right := contraction.right, Read):
+        return []
+    count, (*loops, column) = iterations(contraction.rows), contraction.loops
+    is_beside = loops[-len(contraction.rows) :] == contraction.rows
+    is_beside = is_beside and stride(nest, right, column.name) == 1
+    is_apart = all(stride(nest, right, loop.name) not in (0, 1) for loop in contraction.folds)
+    is_few = is_beside and is_apart and isinstance(count, int) and count <= FEW.values[0]
+    return [loop.name for loop in contraction.rows if is_few and count <= scheduling.choose(FEW)]
 
 
 def tile_of(machine: Machine, term: Term) -> Tile:

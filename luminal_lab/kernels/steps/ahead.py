@@ -159,6 +159,11 @@ class Stream(Step):
                 first = start
         item = nest.types[self.array].dtype.itemsize
         step, line = slope(nest.flat(self.array, first), loop.axis), max(1, LINE // item)
+        if step == 1:
+            raise self.refuse(
+                f"{loop.name} goes on by one element, and would fetch for each",
+                f"cut {loop.name} before, and fetch in the loop over its blocks",
+            )
         if not isinstance(step, int) or not 0 < step <= MANY_LINES * line:
             raise self.refuse(
                 f"{loop.name} does not go through {self.array} from neighbour to neighbour",

@@ -26,6 +26,7 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     accesses,
+    every,
     mapped,
     nested,
     substituted,
@@ -93,6 +94,8 @@ class Cut(Step):
     """Cut a loop into whole blocks, and a second loop for the remaining iterations.
 
     for i < n: …   →   for i.block < n//32: for i.own < 32: …;   for i.rest < n%32: …
+
+    Loops inside are there twice: for i: for j: … has a j_rest in i.rest.
     """
 
     form: ClassVar[str] = "cut {loop} by {by}[ as {words}]"
@@ -105,9 +108,8 @@ class Cut(Step):
         loop = self.find(nest, self.loop)
         if self.by < 1:
             raise self.refuse("a block has at least one iteration")
-        inner = [statement for statement in walk(loop.body) if isinstance(statement, (Loop, Local))]
-        if inner:
-            raise self.refuse(f"it would have to make {inner[0].name} twice")
+        for local in every(loop.body, Local):
+            raise self.refuse(f"it would have to make {local.name} twice")
         size, by = loop.size, self.by
         names = levels(self, loop, (*BLOCKS, "rest"), 3)
         outer = self.named(nest, names[0], size // by)
@@ -116,7 +118,9 @@ class Cut(Step):
         loops: Block = (Loop(outer, size // by, (Loop(each, by, body),)),)
         if size % by != 0:
             rest = self.named(nest, names[2], by - 1)
-            last = substituted(loop.body, {loop.name: by * (size // by) + rest})
+            inner = {each.name: each.axis for each in every(loop.body, Loop)}
+            new = {n: self.named(nest, part(n, "rest"), extent(a)) for n, a in inner.items()}
+            last = substituted(loop.body, {loop.name: by * (size // by) + rest, **new})
             loops = (*loops, Loop(rest, size % by, last))
         return replaced_loop(nest, loop.name, loops)
 

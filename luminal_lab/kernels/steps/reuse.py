@@ -8,6 +8,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol, substitute, symbols
+from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import (
     Access,
     Loop,
@@ -18,10 +19,32 @@ from luminal_lab.kernels.nest.nest import (
     arrays_in,
     declared,
     moved,
+    reads_of,
     walk,
 )
+from luminal_lab.kernels.nest.sizes import stride
 from luminal_lab.kernels.steps.loops import blocks
+from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.kernels.steps.step import Step, apart, around, extent, with_body, within
+
+
+def reuse_outputs(scheduling: Scheduling) -> None:
+    """Compute rows right in the output's memory, if they are contiguous there."""
+    for output, _ in scheduling.nest.outputs:
+        end = [use.statement for use in accesses(scheduling.nest.body) if use.name == output][-1]
+        rows: list[str] = []
+        for name, index in reads_of(end.term):
+            if index == end.index and name not in scheduling.nest.locals:
+                return  # the array read there may share its memory, which saves more
+            last = index[-1] if index else 0
+            written = Read(output, end.index, end.term.dtype)
+            if isinstance(last, Symbol) and stride(scheduling.nest, written, last.name) == 1:
+                rows.append(name)
+        for row in rows:
+            hows = {use.how for use in accesses(scheduling.nest.body) if use.name == row}
+            # Sums of columns are better kept in a separate array, which is small.
+            if row in scheduling.nest.locals and hows == {"=", "read"}:
+                scheduling.attempted(Reuse(output, row))
 
 
 @dataclass(frozen=True)

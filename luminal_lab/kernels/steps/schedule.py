@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from typing_extensions import override
 
 import luminal_lab.kernels.steps
-from luminal_lab.core.dims import Dim, Symbol
+from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
@@ -33,12 +33,25 @@ from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
+    Guarded,
     Read,
     Term,
     free,
     walk as walk_terms,
 )
-from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, axes_in, reads_of, walk
+from luminal_lab.kernels.nest.nest import (
+    FOLDS,
+    Fetch,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    accesses,
+    axes_in,
+    every,
+    reads_of,
+    walk,
+)
 from luminal_lab.kernels.nest.sizes import (
     RUN,
     about,
@@ -48,14 +61,17 @@ from luminal_lab.kernels.nest.sizes import (
     groups_of,
     is_plain,
     is_turned,
+    iterations,
+    names_in,
     perfect,
     stride,
+    work_of,
 )
 from luminal_lab.kernels.steps.ahead import Stream
-from luminal_lab.kernels.steps.arrays import Copy, Pack, Share
+from luminal_lab.kernels.steps.arrays import Copy, Hold, Pack, Pad, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
-from luminal_lab.kernels.steps.loops import Fission, Fuse, Merge, Reorder, Split, together
+from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Merge, Reorder, Split, together
 from luminal_lab.kernels.steps.step import STEPS, Step, extent, parse_step, read_step
 from luminal_lab.kernels.steps.sums import Lanes
 from luminal_lab.machines.defaults import NO_USUAL, Usual
@@ -72,6 +88,8 @@ WRITTEN_OUT = 16
 """The most groups of elements within a larger group that are written out."""
 BYTES = 4
 """So many products of bytes are added up at once."""
+FEWEST = 2
+"""The least number of blocks for which rows are added up in blocks."""
 
 
 @told_object("schedule")
@@ -419,6 +437,18 @@ class Scheduling:
                     break
                 outer = inner
 
+    def share_rows(self) -> None:
+        """Fuse loops so that the elements of a row are read while they are at hand."""
+        for first in [loop for loop in self.nest.loops.values() if isinstance(loop.body[0], Set)]:
+            if first.name not in self.nest.loops:
+                continue  # it has been fused with another
+            written = {use.name for use in accesses(first.body) if use.how == "="}
+            rows = written & self.nest.locals.keys()
+            for second in list(self.nest.loops.values()):
+                used = {use.name for use in accesses(second.body) if use.how == "read"}
+                if second.name != first.name and rows & used:
+                    self.attempted(Fuse(second.name, first.name))
+
     def groups(self, among: Iterable[str]) -> tuple[Handle, ...]:
         """Split off a loop over groups where an array is read at the same place for a whole group.
 
@@ -517,6 +547,22 @@ class Scheduling:
             self.do(Guard(inner, inner))
         return outer, inner
 
+    def bordered(self, path: Sequence[str], folds: set[str], term: Term) -> None:
+        """Copy images with their borders, so that no term of a sum over windows asks for it."""
+        for part in [part for part in walk_terms(term) if isinstance(part, Guarded)]:
+            reads = [*reads_of(part)]
+            dims = [names_in(dim) for _, index in reads for dim in index or ()]
+            along = set[str]().union(*(names for names in dims if names & folds))
+            if at := next((loop for loop in path if loop in along), None):
+                self.attempted(Pad(reads[0][0], at, unique("padded", self.nest.names)))
+
+    def side_by_side(self, loop: str, sums: Sequence[Set], choice: Choice) -> Handle:
+        """Cut a loop to run several partial sums side by side; return the loop over blocks."""
+        block, own, *_ = self.do(Cut(loop, self.choose(choice))).loops
+        for addition in sums:
+            self.lanes(addition.name, own, block, "lanes")
+        return block
+
     def lanes(
         self, array: str, lane: Handle, outer: Handle, word: str
     ) -> tuple[str, Handle, Handle]:
@@ -578,20 +624,49 @@ class Scheduling:
             with self.attempt():
                 self.grouped(loop)
 
-    def streamed(self, choice: Choice, least: int) -> None:
-        """Fetch the matrices of products ahead, if they have so many bytes at least.
+    def streamed(self, choice: Choice, near: int, far: int) -> None:
+        """Fetch ahead what folds read: matrices of products from fewer bytes on than others.
 
         The processor by itself prefetches rows less far, and hardly if others are read again
-        beside them.
+        beside them. What lies near comes soon enough.
         """
-        products = [loop for loop in self.loops if _is_product(loop.loop)]
+        fetched = {fetch.name for fetch in every(self.nest.body, Fetch)}
         for name, type in self.nest.inputs:
-            size = size_of(type.shape)
-            if isinstance(size, int) and size * type.dtype.itemsize >= least:
-                for loop in products:  # the outermost that can
-                    ahead = self.choose(choice)
+            count = size_of(type.shape)
+            size = count * type.dtype.itemsize if isinstance(count, int) else 0
+            if size >= near and name not in fetched:
+                beside = 1 if size >= far else 2
+                for loop in self.loops:  # the outermost that can
+                    ahead = self.choose(choice) if _folds(loop.loop, name, beside) else 0
                     if ahead and self.attempted(Stream(name, loop, ahead)):
                         break
+
+    def at_once(self, rows: Handle, choice: Choice, most: int) -> None:
+        """Add several rows to sums of columns at once, which then stay in registers meanwhile.
+
+        Terms may take so much work at most: for others, loads and stores do not matter.
+        """
+        *around, last = rows.inner
+        sums = [s for s in last.loop.body if isinstance(s, Set) and s.how in FOLDS]
+        own = {s.name: [symbol.name for dim in s.index for symbol in symbols(dim)] for s in sums}
+        is_across = all({*axes} & {*rows.inner} == {*around[1:], last} for axes in own.values())
+        if not around or rows.loop.kind != "for" or len(sums) != len(last.loop.body):
+            return
+        blocks = at_most(rows.size) / choice.values[0]
+        if not is_across or work_of(last.loop.body) > most or blocks < FEWEST:
+            return
+        count, between = self.choose(choice), around[1:]
+        is_short = between and at_most(iterations(between)) <= WRITTEN_OUT
+        if count == 1:
+            return
+        with self.attempt():
+            block, each, *_ = self.do(Cut(rows, count, ("block", "each", "rest"))).loops
+            inner = [last, *between] if is_short else [*between, last]
+            self.reorder([block, *inner, each])
+            for name in own:
+                self.do(Hold(name, each, unique(f"{name}_column", self.nest.names)))
+            self.run("unroll", [*(between if is_short else ()), each])
+            self.run("simd", [last])
 
     def turned(self, top: Handle, block: Choice) -> None:
         """Copy a transposed array in blocks, so that a cache line is read while it is at hand."""
@@ -638,11 +713,11 @@ class Scheduling:
         return Schedule(tuple(self.steps))
 
 
-def _is_product(loop: Loop) -> bool:
-    """Return whether a loop adds up terms that read several arrays."""
-    sums = (each for each in walk((loop,)) if isinstance(each, Set) and each.how == "+=")
+def _folds(loop: Loop, array: str, least: int) -> bool:
+    """Return whether a loop adds up terms that read an array, and so many in all at least."""
+    sums = (each for each in walk((loop,)) if isinstance(each, Set) and each.how in FOLDS)
     arrays = ({name for name, _ in reads_of(each.term)} for each in sums)
-    return loop.kind == "for" and any(len(names) > 1 for names in arrays)
+    return loop.kind == "for" and any(array in names and len(names) >= least for names in arrays)
 
 
 def consumed(prefix: str, name: str, by: Step, before: Nest, after: Nest) -> ScheduleError:

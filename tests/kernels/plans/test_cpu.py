@@ -108,3 +108,28 @@ def test_neighbours_are_read_while_they_are_at_hand(kind: str) -> None:
         sizes = {"n": n, "t": t}
         expected: Any = evaluate(definition, {"a": a}, sizes)["y"]
         np.testing.assert_array_equal(run({"a": a}, sizes)["y"], expected)
+
+
+COLUMNS = """kernel k(a: f32[p, q, r]) -> (y: f32[p, r])
+  y[i < p, j < r] = {how} k < q: a[i, k, j]"""
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize("how", ["sum", "max"])
+def test_several_rows_at_once_are_added_to_sums_of_columns(how: str) -> None:
+    definition = parse_definition(COLUMNS.format(how=how))
+    kernel = make_kernel(definition, "k", Machine())
+    assert "\ncut k by 4 as block, each, rest\nreorder j_sum, k.each\n" in str(kernel.schedule)
+    assert "unroll k.each" in str(kernel.schedule)
+    once = kernel.rescheduled(choices={"at_once": 1})
+    for run in (Running(kernel), Running(once)):
+        for p, q, r in [(1, 1, 1), (3, 9, 70), (2, 3, 33), (5, 128, 130)]:
+            a = np.random.default_rng(0).standard_normal((p, q, r)).astype("f4")
+            wanted: Any = evaluate(definition, {"a": a}, {"p": p, "q": q, "r": r})["y"]
+            made = run({"a": a}, {"p": p, "q": q, "r": r})["y"]
+            np.testing.assert_allclose(made, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_what_costs_more_than_loads_takes_one_row_after_another() -> None:
+    text = COLUMNS.format(how="sum").replace("a[i, k, j]", "math.tanh(a[i, k, j])")
+    assert "cut" not in str(make_kernel(parse_definition(text), "k", Machine()).schedule)

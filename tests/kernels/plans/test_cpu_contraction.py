@@ -7,6 +7,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.dims import evaluate as number_of
+from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
@@ -138,3 +139,46 @@ def test_an_image_that_grows_is_a_product_for_each_place_in_a_window(
         }
         expected: Any = evaluate(definition, inputs, sizes)["y"]
         np.testing.assert_allclose(run(inputs, sizes)["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+def few(rows: int | str, q: str = "q", m: str = "m") -> Definition:
+    return parse_definition(
+        f"kernel k(a: f32[{rows}, {q}], b: f32[{q}, {m}]) -> (y: f32[{rows}, {m}])\n"
+        f"  y[i < {rows}, j < {m}] = sum k < {q}: fused(a[i, k] * b[k, j])"
+    )
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 16])
+def test_few_rows_meet_columns_where_they_lie(rows: int) -> None:
+    definition = few(rows)
+    kernel = make_kernel(definition, "k", Machine())
+    assert "pack" not in str(kernel.schedule)
+    assert rows == 1 or "\nunroll i_sum, k.each\n" in str(kernel.schedule)
+    tiles = kernel.rescheduled(choices={"few_rows": 0} if rows > 1 else {})
+    assert ("pack b " in str(tiles.schedule)) == (rows > 1)
+    run = Running(kernel)
+    for q, m in [(1, 1), (9, 90), (37, 25), (64, 700)]:
+        draw = np.random.default_rng(0)
+        a, b = (draw.standard_normal(shape).astype("f4") for shape in ((rows, q), (q, m)))
+        sizes = {"q": q, "m": m}
+        expected: Any = evaluate(definition, {"a": a, "b": b}, sizes)["y"]
+        made = run({"a": a, "b": b}, sizes)["y"]
+        np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "is_few"), [("16", True), ("17", False), ("n", False)])
+def test_rows_are_few_if_their_number_is_known(rows: str, is_few: bool) -> None:
+    kernel = make_kernel(few(rows, "64", "256"), "k", Machine())
+    assert ("few_rows" in str(kernel.choices)) == is_few
+
+
+BLOCKS = [(3, 2, 768), (3, 4, 384), (8, 2, 320), (16, 2, 160), (3, 64, 64)]
+"""Rows, cores, and the columns of a block."""
+
+
+def test_blocks_of_few_rows_stay_in_the_first_cache_and_are_enough_for_all_cores() -> None:
+    for rows, cores, block in BLOCKS:
+        machine = Machine(vector_bytes=64, cores=cores)
+        kernel = make_kernel(few(rows, "768", "3072"), "k", machine)
+        assert f"split j by {block} as block, own" in str(kernel.schedule)

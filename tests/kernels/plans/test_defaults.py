@@ -154,7 +154,8 @@ def test_a_kernel_is_right_with_any_numbers(data: st.DataObject):
     numbers = {one.choice.name: data.draw(st.sampled_from(one.choice.values)) for one in taken}
     assert shape is not None
     scheduling = cpu_schedule(nest, MACHINE, {}, everywhere(shape.nest, numbers))
-    assert scheduling.choices.values == numbers
+    values = scheduling.choices.values  # few_rows = 0 leads to another plan, with others
+    assert all(numbers.get(name, value) == value for name, value in values.items())
     rng = np.random.default_rng(0)
     given = {
         name: rng.normal(size=ints(type.shape)).astype(np.float32) for name, type in nest.inputs

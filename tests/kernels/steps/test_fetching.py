@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.errors import ParseError
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
@@ -221,6 +222,12 @@ def test_what_cannot_be_streamed(steps: list[str], message: str) -> None:
     assert refused(PRODUCT, *steps).startswith(f"{steps[-1]}: {message}")
 
 
+def test_no_element_has_a_fetch_of_its_own() -> None:
+    text = "kernel k(b: f32[n, 64]) -> (y: f32[n])\n  y[i < n] = sum k < 64: b[i, k]"
+    message = "stream b in k by 4096: k goes on by one element, and would fetch for each\n"
+    assert refused(text, "stream b in k by 4096").startswith(message)
+
+
 @pytest.mark.parametrize(
     ("rows", "is_streamed"),
     [(2048, True), (2, False)],  # of 2 kB: far more than the caches have, and far less
@@ -233,6 +240,20 @@ def test_a_product_of_rows_fetches_its_matrix(rows: int, is_streamed: bool) -> N
     assert "stream a" not in str(schedule)
 
 
-def test_a_sum_of_rows_is_left_to_the_processor() -> None:
-    text = "kernel k(b: f32[4096, 512]) -> (y: f32[4096])\n  y[i < 4096] = sum k < 512: b[i, k]"
-    assert "stream" not in str(cpu_schedule(nest(text), Machine()).schedule)
+@pytest.mark.parametrize(("rows", "is_streamed"), [(4096, True), (200, False)])
+@pytest.mark.parametrize("how", ["sum", "max"])
+def test_rows_are_fetched_ahead_if_they_exceed_all_second_caches(
+    how: str, rows: int, is_streamed: bool
+) -> None:
+    text = f"kernel k(b: f32[{rows}, 512]) -> (y: f32[{rows}])\n"
+    schedule = cpu_schedule(nest(f"{text}  y[i < {rows}] = {how} k < 512: b[i, k]"), Machine())
+    assert ("stream b in k.block by 8192" in str(schedule.schedule)) == is_streamed
+
+
+def test_what_is_fetched_with_the_next_row_is_not_fetched_twice() -> None:
+    cx = ll.Graph()
+    cx.tensor((2048, 4096), name="x").softmax(-1).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    schedule = str(cx.kernels[0].schedule)
+    assert "fetch a in j_2.block ahead 1 of i.own" in schedule
+    assert "stream" not in schedule

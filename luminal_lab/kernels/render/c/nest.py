@@ -458,6 +458,15 @@ class _Writer(Writer):
         return "".join(f" {clause}" for clause in clauses)
 
     @override
+    def joined(self, update: Set, dtype: DType, value: Text) -> str:
+        """Ask the new value whether it is NaN, which does not wait for the maximum so far."""
+        if update.how != "max=" or not dtype.is_float:
+            return super().joined(update, dtype, value)
+        near = DType.float32 if dtype.is_half else dtype
+        old = self.arrays.element(update.name, update.index)
+        return self.code.call(f"lab_max_{near.short}", value.text, old)
+
+    @override
     def local(self, local: Local) -> None:
         code, dtype, name = self.code, local.type.dtype, c_name(local.name)
         size = size_of(local.type.shape)

@@ -103,7 +103,7 @@ def body(text: str, header: str = "x: f32[n], y: f32[n]) -> (z: f32[n]") -> str:
         ("z[i] = x[i] + (y[i] + 1.0)", "z[i] = x[i] + (y[i] + 1.0f);"),
         ("z[i] = where(x[i] < inf, nan, -inf)", "z[i] = x[i] < LAB_INF ? LAB_NAN : -LAB_INF;"),
         ("z[i] = [0 < i: x[i - 1]]", "z[i] = 0 < i ? x[i - 1] : 0;"),
-        ("z[i] max= x[n - 1 - i]", "z[i] = lab_max_f32(z[i], x[n - i - 1]);"),
+        ("z[i] max= x[n - 1 - i]", "z[i] = lab_max_f32(x[n - i - 1], z[i]);"),
         ("z[i] = let a = exp2(x[i]) + 1.0; a * a", "const float v0 = lab_exp2_f32(x[i]) + 1.0f;\n"
          "z[i] = v0 * v0;"),
     ],

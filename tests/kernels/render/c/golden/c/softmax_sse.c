@@ -13,7 +13,7 @@ static void kernel_softmax(LAB_GIVEN) {
         float t = -LAB_INF;
 #pragma omp simd reduction(lab_max_f32:t)
         for (lab_i64 j = 0; j < 64; j++) {
-            t = lab_max_f32(t, x[1344*i_task + 64*i_own + j]);
+            t = lab_max_f32(x[1344*i_task + 64*i_own + j], t);
         }
         m = t;
         float t_2 = 0.0f;
