@@ -116,7 +116,9 @@ def test_a_timed_run_changes_nothing():
     assert values(tables) == [4, 5, 6]
 
 
-def trained(device: ll.CPUCompiler | None = None, steps: int = 3) -> tuple[ll.Graph, list[np.ndarray]]:
+def trained(
+    device: ll.CPUCompiler | None = None, steps: int = 3
+) -> tuple[ll.Graph, list[np.ndarray]]:
     """Return a graph that trains a model whose updates are kernels of three results."""
     cx = ll.Graph()
     x, wanted = cx.tensor((8, 5), name="x"), cx.tensor((8, 3), name="wanted")
