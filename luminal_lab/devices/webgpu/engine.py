@@ -10,6 +10,7 @@ from __future__ import annotations
 # wgpu's values are of any type.
 # pyright: reportUnknownMemberType=false
 import importlib
+import os
 import re
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager, suppress
@@ -73,6 +74,10 @@ def import_wgpu() -> Any:  # noqa: ANN401  # wgpu has no types
 @cache
 def webgpu_device() -> tuple[Any, Any]:
     """Return wgpu and a device of the best adapter, or raise a DeviceError."""
+    # Mesa's choice among devices asks the X server, by a library that is not the one of pygraphviz;
+    # where both are loaded, the process ends.
+    if "MESA_VK_DEVICE_SELECT" not in os.environ:
+        os.environ.setdefault("NODEVICE_SELECT", "1")
     wgpu = import_wgpu()
     with suppress(Exception):  # without OpenGL, which complains about missing displays
         extras = importlib.import_module("wgpu.backends.wgpu_native.extras")

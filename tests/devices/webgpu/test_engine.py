@@ -1,5 +1,6 @@
 """WebGPU's adapter: its name, its limits, what is missing, and what is lost."""
 
+import subprocess
 import sys
 from functools import cache
 from types import SimpleNamespace
@@ -154,3 +155,20 @@ def test_loops_that_the_driver_ends_early_are_found():
     assert "loops of a kernel end too early" in error.message
     assert error.hint is not None
     assert error.hint.startswith("bind more loops to threads in its schedule")
+
+
+@needs
+@pytest.mark.needs("pygraphviz")
+def test_a_graph_that_was_laid_out_before_does_no_harm():
+    code = """if True:
+        import pygraphviz
+        pygraphviz.AGraph("graph {a -- b}").layout("dot")
+        import luminal_lab as ll
+        cx = ll.Graph()
+        y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
+        cx.execute()
+        print(y.tolist())
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[2.0, 4.0]", done.stderr
