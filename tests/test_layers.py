@@ -40,9 +40,13 @@ LIGHT = CORE_LIBRARIES | sys.stdlib_module_names
 PICTURE_LIBRARIES = {"IPython", "anywidget", "graphviz", "ipywidgets", "matplotlib", "plotly"}
 PICTURE_LIBRARIES |= {"altair", "bokeh", "networkx", "pydot", "pygraphviz", "seaborn", "traitlets"}
 VAGUE = {"common", "handler", "helper", "manager", "util"}
-READERS = {"luminal_lab.devices.build.toolchain", "luminal_lab.language.hub"}
-"""What starts compilers in its own environment, but for where temporary files go; and what looks
-where Hugging Face's tools have put models."""
+READERS = {
+    *("luminal_lab.devices.build.toolchain", "luminal_lab.devices.webgpu.engine"),
+    "luminal_lab.language.hub",
+}
+"""What starts compilers in its own environment, but for where temporary files go; what leaves the
+choice of a GPU to Mesa where it was asked to choose; and what looks where Hugging Face's tools have
+put models."""
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What is read to understand the graph; the catalogue of ops is looked things up in.
 CORE_LINES = 3_400

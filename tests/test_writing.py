@@ -144,6 +144,7 @@ OTHERS = {
     "bench/stored.py store": "the same",
     "bench/studies/maths.py compiled": "the source of a study, in a temporary folder",
     "bench/studies/maths_speed.py measured": "the same",
+    "bench/studies/memory.py measured": "a word to the system: count from here on",
     "bench/surroundings.py clang": "a compiler's stand-in, in a folder of the benchmark's own",
     "course/kept.py ProgressFile._write": "a draft, which takes the name when it is whole",
     "devices/build/cache.py _write": "a draft, as above",

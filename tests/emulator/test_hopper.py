@@ -285,7 +285,7 @@ def product_findings(source: str) -> list[tuple[str, str]]:
 def test_products_do_not_know_what_is_written_without_a_fence() -> None:
     assert product_findings(HALVES) == []
     missing = HALVES.replace("lab_bulk_written();", "")
-    assert product_findings(missing) == [("unfenced", "a"), ("unfenced", "b")]
+    assert {*product_findings(missing)} == {("unfenced", "a"), ("unfenced", "b")}
 
 
 @pytest.mark.parametrize(

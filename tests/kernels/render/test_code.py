@@ -95,4 +95,5 @@ nest k(x: f16[n]) -> (y: f16[n])
         "y[i] = x[i];",
         "y[i] = lab_cast_f32_f16(lab_cast_f16_f32(y[i]) + lab_cast_f16_f32(x[i]));",
     ]
-    assert "".join(lines[7:9]).startswith("y[i] =lab_cast_f32_f16(lab_max_f32(lab_cast_f16_f32(y[")
+    assert "".join(lines[7:9]).startswith("y[i] =lab_cast_f32_f16(lab_max_f32(lab_cast_f16_f32(")
+    assert "".join(lines[7:10]).endswith("lab_cast_f16_f32(y[i])));")

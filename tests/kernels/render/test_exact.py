@@ -29,7 +29,7 @@ def lines(text: str, dtype: str = "f32") -> list[str]:
     ("text", "c"),
     [
         ("y[i] = a[i] * b[i] + c[i]", "y[i] = a[i] * b[i] + c[i];"),
-        ("z max= a[i] * b[i] + c[i]", "z[0] = lab_max_f32(z[0], a[i] * b[i] + c[i]);"),
+        ("z max= a[i] * b[i] + c[i]", "z[0] = lab_max_f32(a[i] * b[i] + c[i], z[0]);"),
         ("z += a[i] * b[i]", "z[0] += a[i] * b[i];"),
         ("z += fused(a[i] * b[i])", "z[0] = lab_fma_f32(a[i], b[i], z[0]);"),
         ("z += fused(a[i] * b[i] * c[i])", "z[0] = lab_fma_f32(a[i] * b[i], c[i], z[0]);"),
@@ -37,7 +37,7 @@ def lines(text: str, dtype: str = "f32") -> list[str]:
         # Only what is added to the sum itself can be rounded with it.
         ("z += fused(a[i] * b[i]) + c[i]", "z[0] += a[i] * b[i] + c[i];"),
         ("y[i] = fused(a[i] * b[i])", "y[i] = a[i] * b[i];"),
-        ("z max= fused(a[i] * b[i])", "z[0] = lab_max_f32(z[0], a[i] * b[i]);"),
+        ("z max= fused(a[i] * b[i])", "z[0] = lab_max_f32(a[i] * b[i], z[0]);"),
     ],
 )  # fmt: skip
 def test_a_product_is_fused_where_it_says_so_and_a_sum_takes_it(text: str, c: str) -> None:
@@ -54,7 +54,7 @@ R, W = "lab_cast_f16_f32", "lab_cast_f32_f16"
         ("k[i] = a[i] * 0.5_f16 < 1.0_f16", f"k[i] = {R}({W}({R}(a[i]) * 0.5f)) < 1.0f;"),
         ("k[i] = a[i] * -1.0_f16 < b[i]", f"k[i] = -{R}(a[i]) < {R}(b[i]);"),
         # The largest of what is not rounded, rounded, is the largest of what is.
-        ("z max= a[i] * 0.5_f16", f"z[0] = {W}(lab_max_f32({R}(z[0]), {R}(a[i]) * 0.5f));"),
+        ("z max= a[i] * 0.5_f16", f"z[0] = {W}(lab_max_f32({R}(a[i]) * 0.5f, {R}(z[0])));"),
         ("y[i] = a[i] * b[i]", f"y[i] = {W}({R}(a[i]) * {R}(b[i]));"),
     ],
 )
