@@ -11,12 +11,12 @@ what it has in common with the last one is in the cache already.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.errors import InputError
+from luminal_lab.errors import ArgumentError, InputError
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig, ExpertsConfig
 from luminal_lab.passes.bfloat16_activations import Bfloat16Activations
@@ -25,6 +25,7 @@ from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.int8_activations import Int8Activations
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.progress import progress
+from luminal_lab.reading import shown
 from luminal_lab.session import Graph
 
 Activations: TypeAlias = Literal["float32", "bfloat16", "int8"]
@@ -33,6 +34,17 @@ FLUSHING: Final = (*LICENCE, "no_subnormal")
 """The licence of products that may take subnormal numbers as 0."""
 CHUNK: Final = 256
 """The tokens of a prompt that are computed at once."""
+
+
+def checked(subject: str, activations: object) -> Activations:
+    """Return what weights are multiplied with, if it is one of those that there are."""
+    kinds = get_args(Activations)
+    if activations not in kinds:
+        raise ArgumentError(
+            f"{subject} is {shown(activations)}",
+            hint=f"give one of {', '.join(map(repr, kinds))}, or leave it out",
+        )
+    return cast("Activations", activations)
 
 
 class Reading:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, cast, get_args, overload
+from typing import Any, Final, Literal, TypeAlias, cast, overload
 
 from typing_extensions import override
 
@@ -36,7 +36,7 @@ from luminal_lab.importing.onnx import module_of
 from luminal_lab.importing.onnx_file import read_model
 from luminal_lab.importing.weights import read_weights
 from luminal_lab.language.decoder_files import of_folder, of_gguf, unless_there
-from luminal_lab.language.decoding import Activations
+from luminal_lab.language.decoding import Activations, checked
 from luminal_lab.language.embedder import Embedder, Sentences
 from luminal_lab.language.hub import is_name, published_folder
 from luminal_lab.language.model import LanguageModel
@@ -176,11 +176,7 @@ def load(
             f"{SUBJECT}: kind is {shown(kind)}",
             hint=f"give one of {', '.join(map(repr, KINDS))}, or leave it out",
         )
-    if activations not in get_args(Activations):
-        raise ArgumentError(
-            f"{SUBJECT}: activations is {shown(activations)}",
-            hint=f"give one of {', '.join(map(repr, get_args(Activations)))}, or leave it out",
-        )
+    checked(f"{SUBJECT}: activations", activations)
     _check_device(device)
     given, path = str(path), as_path(SUBJECT, path)
     if "://" in given:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.errors import ArgumentError, InputError, ModelError, whole_number
-from luminal_lab.language.decoding import Activations, Decoding
+from luminal_lab.language.decoding import Activations, Decoding, checked
 from luminal_lab.language.generation import Generation
 from luminal_lab.language.sampling import Sampler
 from luminal_lab.language.stopping import StopText
@@ -57,7 +57,7 @@ class LanguageModel:
         self._template = template
         self.context = context
         self.device = device
-        self.activations: Activations = activations
+        self._activations: Activations = activations
         self._decoding: Decoding | None = None
         self._forms: tuple[str, ...] | None = None
         self._changes = -1  # of all parameters, when their forms were looked at
@@ -141,6 +141,18 @@ class LanguageModel:
         """How conversations are written for it, read when it is first needed; None without one."""
         return None if self._template is None else self._template()
 
+    @property
+    def activations(self) -> Activations:
+        """What a step, or a prompt, multiplies weights with: "float32", "int8" or "bfloat16".
+
+        Set to another, the next text is written by a graph of its own.
+        """
+        return self._activations
+
+    @activations.setter
+    def activations(self, activations: Activations) -> None:
+        self._activations, self._decoding = checked("activations", activations), None
+
     def session(self) -> Graph:
         """Return the session that runs it, compiled: its graph, kernels, memory and workbench.
 
@@ -155,7 +167,7 @@ class LanguageModel:
             forms = tuple(parameter.form for parameter in self.model.parameters().values())
             if self._decoding is None or forms != self._forms:
                 device = CPUCompiler() if self.device is None else self.device
-                decoding = Decoding(self.model, self.context, device, self.activations)
+                decoding = Decoding(self.model, self.context, device, self._activations)
                 self._decoding, self._forms = decoding, forms
             self._changes = Parameter.changes
         return self._decoding

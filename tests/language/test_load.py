@@ -71,6 +71,17 @@ def test_activations_are_checked(tmp_path):
         assert error.hint == "give one of 'float32', 'bfloat16', 'int8', or leave it out"
 
 
+def test_other_activations_count_from_the_next_text_on(tmp_path):
+    lm = ll.load(published_decoder(tmp_path / "llama"), kind="text")
+    before = lm.session()
+    lm.activations = "int8"
+    assert lm.session() is not before
+    assert lm.session()["tokens"].shape == (1, 1)
+    error = error_of(lambda: setattr(lm, "activations", "int4"), ArgumentError)
+    assert error.message == "activations is 'int4'"
+    assert lm.activations == "int8"
+
+
 @pytest.mark.parametrize("device", ["cuda", ll.CUDACompiler(arch="sm_90"), [ll.CUDACompiler()]])
 def test_a_device_that_is_not_here_is_told_before_anything_is_read(device, monkeypatch):
     monkeypatch.setattr(driver, "gpu_count", lambda *_: 0)
