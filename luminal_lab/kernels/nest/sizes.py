@@ -174,6 +174,27 @@ def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:
                 yield from atoms(inner)
 
 
+def divisors_of(dims: Iterable[Dim], axis: str) -> Iterator[int]:
+    """Yield by what an axis is divided wherever dims have it: 1 where it is not.
+
+    >>> i = Symbol("i", 0, 24)
+    >>> [*divisors_of([i // 5 + 1, i % 5, i + 2], "i")]
+    [5, 5, 1]
+    """
+    for dim in dims:
+        for _, parts in products(dim):
+            for atom in parts:
+                match atom:
+                    case Symbol(name=name):
+                        yield from [1] * (name == axis)
+                    case Division(x=Symbol(name=name), d=int(by)) if name == axis:
+                        yield by
+                    case Negative(x=x):
+                        yield from divisors_of((x,), axis)
+                    case _:
+                        yield from divisors_of(atom.arguments, axis)
+
+
 def names_in(dim: Dim) -> set[str]:
     """Return the names of the symbols of a dim."""
     return {s.name for s in symbols(dim)}

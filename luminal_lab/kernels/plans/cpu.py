@@ -89,6 +89,7 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
         contraction_plan(scheduling, machine, alone=False)
     with scheduling.attempt():
         scheduling.repeats()
+        scheduling.digits()
     for loop in scheduling.loops:
         scheduling.written_out(loop, SHORT)
     scheduling.share([top for top in scheduling.tops if top.loop.kind == "for"])

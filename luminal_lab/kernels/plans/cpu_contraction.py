@@ -14,7 +14,8 @@ copied: once for all tiles, in the order in which it lies in memory.
 
 The rows of a convolution are windows, and its columns the axis that only the other operand has (the
 output channels). Windows overlap, so they are read in place. If they reach beyond the array, it is
-first copied with a border.
+first copied with a border. Where a sum is brief or windows lie apart, neighbouring windows are the
+columns, and in place, too: results lie in registers as they do in memory.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ FEW = Choice("few_rows", 16, 0)
 """No more rows than this read columns where they lie, all of them at once."""
 TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
 """The levels below the blocks, which are blocks of rows or of columns."""
+BESIDE, BRIEF, SUMS = Choice("windows_beside", 0, 1), 256, 12
+"""Whether windows are columns: in sums of fewer terms than this. A tile has as many sums in it."""
 COPYING = 1.25
 """How many times the work of other plans a plan that does not copy windows may do."""
 SHORT = 16
@@ -95,6 +98,8 @@ class CPUProduct(NamedTuple):
     """Whether rows are read in place."""
     dot: int = 1
     """How many products a lane adds up in one instruction."""
+    beside: bool = False
+    """Whether columns are read in place, too."""
 
 
 def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = True) -> bool:
@@ -164,6 +169,8 @@ def _cut(product: CPUProduct, block: int) -> None:
     axes = {"i": i, "j": j, "k": folds[0]}
     tiler = Tiler(scheduling, axes, (Level("block", axis), *TILES), cuts, folds, masked=False)
     order = tiler.blocks
+    if product.beside:
+        order.sort(key=lambda name: -about(scheduling.loop(name).size) * (name in tiler.outer))
     batches = prod(about(scheduling.loop(name).size) for name in tiler.outer)
     if axis == "j" and tiler.outer and batches < min(blocks, columns / usual):
         order.insert(0, order.pop(len(tiler.outer)))
@@ -192,17 +199,20 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
         phases += scheduling.packed(product.left, (order[-2], *folds, i), path, "rows")
         scheduling.whole(Round, i)
     are_rows = len(folds) == 1 and is_along(scheduling.nest, product.right, folds[0])
-    pair = list[str]()
+    copies, pair = list[str](), list[str]()
     if product.dot > 1:  # what a lane multiplies lies side by side
         fold, *pair = scheduling.do(Split((folds[0],), (product.dot,), ("step", "pair"))).loops
         scheduling.reorder([*(folds := [fold]), i, j, *pair])
-    axes = order[-1], *folds, j, *pair
-    phases += scheduling.packed(product.right, axes, path, "columns", dtype)
-    fold, column, *pair = copied(axes, "columns")[len(folds) :]
-    if are_rows:
-        # What lies in rows is read in short rows: columns of it are far apart.
-        _, short = scheduling.do(Split((fold,), (SHORT // product.dot,), ("block", "each"))).loops
-        scheduling.reorder([column, column := short])
+    if not product.beside:
+        axes = order[-1], *folds, j, *pair
+        phases += scheduling.packed(product.right, axes, path, "columns", dtype)
+        fold, column, *pair = copied(axes, "columns")[len(folds) :]
+        if are_rows:
+            # What lies in rows is read in short rows: columns of it are far apart.
+            by = (SHORT // product.dot,)
+            _, short = scheduling.do(Split((fold,), by, ("block", "each"))).loops
+            scheduling.reorder([column, column := short])
+        copies = [column]
     scheduling.run("unroll", pair)
     scheduling.whole(Round, j)
     tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
@@ -212,7 +222,7 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
     if all(stride(scheduling.nest, Read(s.name, s.index, s.term.dtype), i_end) == 1 for s in ends):
         vectors = [i_end, *scheduling.computed("tile", (i_end, j_end), "done")]
         scheduling.reorder([j_end, i_end])  # neighbours in the result's memory lie along the rows
-    scheduling.run("simd", [*vectors, column])
+    scheduling.run("simd", [*vectors, *copies])
     scheduling.run("parallel", phases)
 
 
@@ -222,28 +232,52 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     contraction = contraction_of(scheduling.nest)
     if contraction is None or not contraction.right.dtype.is_float or not _has_windows(contraction):
         return scheduling.declined("the nest is not a sum over windows")
-    tile = tile_of(machine, contraction.right)
+    tile, step = tile_of(machine, contraction.right), _step(scheduling, contraction)
     channels, positions = many(contraction.rows), many(contraction.columns)
     last, others = many(contraction.columns[-1:]), many(contraction.columns[:-1])
     as_rows = tile.covering(channels, last) * others
+    beside = bool(step) and not is_grouped and last % tile.lanes == 0
+    beside = beside and scheduling.choose(BESIDE, int(many(contraction.folds) < BRIEF)) == 1
+    if beside:
+        tile = _tile_beside(tile, channels, last)
     # A group must end where a tile does: otherwise a tile could write into the next group.
-    if channels <= tile.lanes or (is_grouped and channels % tile.width):
+    elif channels <= tile.lanes or (is_grouped and channels % tile.width):
         lanes = max(LEAST, tile.lanes // 2) if channels <= tile.lanes // 2 else tile.lanes
         tile = Tile(2 * tile.height, lanes, lanes)
-    if not is_grouped and tile.covering(positions, channels) > COPYING * as_rows:
+    if not (beside or is_grouped) and tile.covering(positions, channels) > COPYING * as_rows:
         return scheduling.declined("tiles of windows copied into rows cover it with less waste")
-    if not isinstance(contraction.right, Read):
-        _pad(scheduling, machine, contraction)
+    if not isinstance(contraction.right, Read) or (beside and step > 1):
+        _pad(scheduling, machine, contraction, step if beside and step > 1 else 0)
     parts = contraction.rows, contraction.columns, contraction.folds
     rows, columns, folds = ([loop.name for loop in loops] for loops in parts)
     last = scheduling.join(folds)
     folds = [*(fold for fold in folds if fold in scheduling.nest.loops and fold != last), last]
-    j, i = scheduling.join(rows), scheduling.merge(columns)
-    right, left = operands(scheduling.nest, last)
-    _cut(CPUProduct(scheduling, machine, tile, i, j, folds, left, right, True), WINDOWS)
+    axes = scheduling.join(rows), columns[-1] if beside else scheduling.merge(columns)
+    (i, left), (j, right) = [*zip(axes, operands(scheduling.nest, last), strict=True)][
+        :: 1 if beside else -1
+    ]
+    _cut(
+        CPUProduct(scheduling, machine, tile, i, j, folds, left, right, not beside, beside=beside),
+        WINDOWS,
+    )
     # The sum keeps one loop, whose body has only products.
     scheduling.run("unroll", _short(scheduling, folds[1:]))
     return True
+
+
+def _step(scheduling: Scheduling, contraction: Contraction) -> int:
+    """Return how far apart neighbouring windows are; 0 if lanes cannot read them so."""
+    step = stride(scheduling.nest, contraction.right, contraction.columns[-1].name)
+    return step if isinstance(step, int) and not contraction.right.dtype.is_half else 0
+
+
+def _tile_beside(tile: Tile, channels: float, windows: float) -> Tile:
+    """Return the tile that covers channels best if neighbouring windows are its columns."""
+    vectors = 2 if windows % tile.width == 0 else 1
+    most = tile.height * tile.width // tile.lanes
+    heights = [height for height in HEIGHT.values if SUMS <= height * vectors <= most]
+    height = min(heights, key=lambda height: (ceil(channels / height) * height, -height))
+    return Tile(height, vectors * tile.lanes, tile.lanes)
 
 
 def _has_windows(contraction: Contraction) -> bool:
@@ -266,9 +300,9 @@ def _short(scheduling: Scheduling, folds: list[str]) -> list[str]:
     return []
 
 
-def _pad(scheduling: Scheduling, machine: Machine, contraction: Contraction) -> None:
+def _pad(scheduling: Scheduling, machine: Machine, contraction: Contraction, parts: int) -> None:
     """Copy the operand with a border of the values that windows see outside it."""
-    pad = Pad(array_of(contraction.right), contraction.loops[0].name, "padded")
+    pad = Pad(array_of(contraction.right), contraction.loops[0].name, "padded", parts)
     loops = scheduling.do(pad).loops
     sizes, least = [about(loop.size) for loop in loops], 4 * machine.cores
     enough = (n for n in range(1, len(loops) - 1) if prod(sizes[:n]) >= least)

@@ -60,10 +60,11 @@ class Repeat(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Statements that run if a condition holds."""
+    """Statements that run if a condition holds, and others that run if it does not."""
 
     condition: str
     body: CBlock
+    otherwise: CBlock | None = None
 
 
 class Group(NamedTuple):
@@ -175,6 +176,16 @@ class Code:
         branch = Branch(condition, [])
         self.block.append(branch)
         with self.inside(branch.body):
+            yield
+
+    @contextmanager
+    def otherwise(self) -> Generator[None]:
+        """Add what is added meanwhile to the branch written last, for where it is not taken."""
+        branch = self.block[-1]
+        assert isinstance(branch, Branch)
+        other: CBlock = []
+        self.block[-1] = branch._replace(otherwise=other)
+        with self.inside(other):
             yield
 
     @contextmanager
@@ -302,6 +313,9 @@ def printed(
                     yield SourceLine(dialect.pragmas[pragma[0]].format(pragma[1], indent=indent))
                 yield from lines(_head(statement))
                 yield from printed(statement.body, dialect, depth + 1, spell)
+                if (other := getattr(statement, "otherwise", None)) is not None:
+                    yield SourceLine(f"{indent}}} else {{")
+                    yield from printed(other, dialect, depth + 1, spell)
                 yield SourceLine(f"{indent}}}")
             case Group(body=body):
                 yield from printed(body, dialect, depth, spell)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeVar, cast, get_args
+from typing import ClassVar, TypeAlias, TypeVar, cast, get_args
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, substitute, symbols
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.definition.substitution import guarded, replaced
+from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
 from luminal_lab.kernels.definition.terms import (
     Guarded,
     Read,
@@ -417,6 +417,9 @@ class _Span:
     """An axis that moves the position by one."""
 
 
+_Spanned: TypeAlias = tuple[_Span, Dim, tuple[Symbol, ...]]
+
+
 @dataclass(frozen=True)
 class Pad(Step):
     """Before a loop, copy all elements of an array that it reads, and the border, each one once.
@@ -424,13 +427,15 @@ class Pad(Step):
     for i: for p: … [0 < i + p: x[i + p - 1]] …
     →   for f_i < n + 2: f[f_i] = [0 < f_i: x[f_i - 1]];   for i: for p: … f[i + p] …
 
-    Any work on an element before it is multiplied or stored happens during the copy.
+    Any work on an element before it is multiplied or stored happens during the copy. Along the last
+    axis the copy can be in parts: with 2, those at even positions, and then those at odd ones.
     """
 
-    form: ClassVar[str] = "pad {array} before {loop} as {into}"
+    form: ClassVar[str] = "pad {array} before {loop} as {into}[ in {parts} parts]"
     array: str
     loop: str
     into: str
+    parts: int = 0
 
     @override
     def apply(self, nest: Nest) -> Nest:
@@ -442,9 +447,9 @@ class Pad(Step):
         own = self.own(nest, spans)
         # Each pivot is the position in the span, less what the span's other axes add.
         values: dict[str, Dim] = {}
-        for span, axis in own:
+        for span, position, _ in own:
             step = slope(span.added, span.pivot)
-            values[span.pivot.name] = step * (axis - span.added) + span.pivot
+            values[span.pivot.name] = step * (position - span.added) + span.pivot
 
         inside = set(axes)
         changing = arrays_written(loop.body)
@@ -459,15 +464,21 @@ class Pad(Step):
         term = only(self, loop, terms)
         value = replaced(term, values)
         # The loop need not read every position between the first and the last.
+        there: Dim = 1
         for at, size in zip(read.index, nest.types[self.array].shape, strict=True):
             position = substitute(at, values)
             if not within(position, size):
-                if read_by(value) != {self.array}:  # where this array ends, the others need not
-                    raise self.refuse(f"what is read of {self.array} comes with other arrays")
-                value = guarded(both(position >= 0, position < size), value)
+                there = both(there, both(position >= 0, position < size))
+        if there != 1 and read_by(value) != {self.array}:  # where it ends, the others need not
+            raise self.refuse(f"what is read of {self.array} comes with other arrays")
+        value = exchanged(value, lambda part: guarded(there, part) if _is_read(part) else None)
         top = not around(nest, loop.name)
-        block = copy_of(self.into, [axis for _, axis in own], value, top=top)
-        copy = Read(self.into, tuple(span.added for span, _ in own), term.dtype)
+        axes_of_copy = [axis for _, _, each in own for axis in each]
+        block = copy_of(self.into, axes_of_copy, value, top=top)
+        index = [span.added for span, _, _ in own]
+        if self.parts > 1:
+            index[-1:] = [index[-1] % self.parts, index[-1] // self.parts]
+        copy = Read(self.into, tuple(index), term.dtype)
         return replaced_loop(nest, loop.name, (*block, *with_copy(loop, term, copy)))
 
     def reads(self, loop: Loop) -> set[Read]:
@@ -508,12 +519,21 @@ class Pad(Step):
             raise self.refuse(f"neighbours along no axis are neighbours in {self.array}")
         return _Span(first, at - first, size, pivot)
 
-    def own(self, nest: Nest, spans: list[_Span | None]) -> list[tuple[_Span, Symbol]]:
-        """Return the spans that the copy has, each with its new axis."""
+    def own(self, nest: Nest, spans: list[_Span | None]) -> list[_Spanned]:
+        """Return the spans that the copy has, each with its position by its new axes, and them."""
         # An axis that moves two positions, as in x[i, i], is one axis of the copy.
         moved = [*{span.pivot: span for span in spans if span is not None}.values()]
-        new = self.copied(nest, self.into, [(span.pivot.name, span.size) for span in moved])
-        return [*zip(moved, new, strict=True)]
+        sizes = [(span.pivot.name, span.size) for span in moved]
+        if self.parts > 1 and sizes:
+            name, size = sizes[-1]
+            length = (size + self.parts - 1) // self.parts
+            sizes[-1:] = [(f"{name}.part", self.parts), (f"{name}.place", length)]
+        new = self.copied(nest, self.into, sizes)
+        own: list[_Spanned] = [(span, axis, (axis,)) for span, axis in zip(moved, new)]  # noqa: B905
+        if self.parts > 1 and own:
+            part, place = new[-2:]
+            own[-1] = moved[-1], self.parts * place + part, (part, place)
+        return own
 
 
 # -- pieces ----------------------------------------------------------------------------------------
@@ -555,6 +575,10 @@ def _around(term: Term, part: Term) -> list[Dim] | None:
         if found is not None:
             return [term.holds, *found] if isinstance(term, Guarded) else found
     return None
+
+
+def _is_read(term: Term) -> bool:
+    return isinstance(term, Read)
 
 
 def only(step: Step, loop: Loop, terms: Collection[T], hint: str | None = None) -> T:

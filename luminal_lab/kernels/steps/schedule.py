@@ -47,9 +47,11 @@ from luminal_lab.kernels.nest.nest import (
     Nest,
     Set,
     accesses,
+    assignments,
     axes_in,
     every,
     reads_of,
+    terms_in,
     walk,
 )
 from luminal_lab.kernels.nest.sizes import (
@@ -58,6 +60,7 @@ from luminal_lab.kernels.nest.sizes import (
     at_most,
     atoms,
     divides,
+    divisors_of,
     groups_of,
     is_plain,
     is_turned,
@@ -456,7 +459,8 @@ class Scheduling:
         """
         loops = self.nest.loops
         for access in accesses(self.nest.body):
-            for atom in atoms(access.index or ()):
+            flat = 0 if access.index is None else self.nest.flat(access.name, access.index)
+            for atom in atoms((flat,)):
                 match atom:
                     case Quotient(x=Symbol(name=name), d=int(size)) if (
                         name in among and loops[name].size % size == 0
@@ -465,6 +469,15 @@ class Scheduling:
                     case _:
                         pass
         return ()
+
+    def digits(self) -> None:
+        """Split loops whose axis is only ever divided by a number: 5 by 5 places, say, in a row."""
+        for loop in list(self.nest.loops.values()):
+            dims = [dim for each in assignments((loop,)) for dim in each.index]
+            dims += [dim for part in terms_in((loop,)) for dim in part.places]
+            by = {*divisors_of(dims, loop.name)}
+            if len(by) == 1 and 1 < min(by) < about(loop.size) and loop.size % min(by) == 0:
+                self.do(Split((loop.name,), (*by,), ("group", "each")))
 
     def repeats(self) -> bool:
         """Split the loops around the last sum along which arrays repeat, as where an image grows.

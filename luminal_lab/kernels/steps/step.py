@@ -87,7 +87,7 @@ class Step:
     @override
     def __str__(self) -> str:
         values = {field.name: _text(getattr(self, field.name)) for field in fields(self)}
-        form = OPTIONAL.sub(lambda match: match[1] if values[match[2]] else "", self.form)
+        form = OPTIONAL.sub(lambda match: match[1] if getattr(self, match[2]) else "", self.form)
         return form.format(**values)
 
     def applied_to(self, nest: Nest) -> Nest:

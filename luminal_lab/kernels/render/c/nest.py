@@ -65,6 +65,7 @@ from luminal_lab.kernels.nest.sizes import about, slope, work_of
 from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES, COMPUTED
 from luminal_lab.kernels.render.arrays import Arrays
+from luminal_lab.kernels.render.c.cases import Branched, Cases, InTurn, cases_of
 from luminal_lab.kernels.render.c.dots import dot_of, dot_text, dots_of, factor_of, place_of
 from luminal_lab.kernels.render.c.packed import BYTES, WORD, in_words
 from luminal_lab.kernels.render.c.phases import parts_of
@@ -289,7 +290,10 @@ class _Writer(Writer):
             return
         if self.are_dots(loop):
             return
-        if loop.kind == "simd" and (self.is_added_up(loop) or self.unswitched(loop)):
+        if loop.kind == "simd" and self.is_added_up(loop):
+            return
+        if loop.kind == "simd" and (cases := cases_of(loop)) is not None:
+            self.cases(cases)
             return
         hidden, is_apart = dict(self.arrays.hidden), self.code.is_apart
         if _reads_where_it_holds(loop, self.nest):
@@ -350,26 +354,19 @@ class _Writer(Writer):
             case _:
                 return False
 
-    def unswitched(self, loop: Loop) -> bool:
-        """Write a loop where a condition that is the same in all iterations holds, and elsewhere.
-
-        What is assigned under the condition can then be widened ahead of the loop. Return whether
-        anything is.
-        """
-        match loop.body:
-            case (Set(how="=", term=Guarded(holds=holds, term=inner)) as update,) if (
-                isinstance(loop.size, int)
-                and loop.axis not in symbols(holds)
-                and any(_narrow(inner, loop.size))
-            ):
-                condition = self.code.condition(self.arrays.asked(holds))
-                others = (condition, inner), (f"!({condition})", Number(0, inner.dtype))
-                for test, term in others:
-                    with self.code.branch(test):
-                        self.loop(replace(loop, body=(replace(update, term=term),)))
-                return True
+    def cases(self, cases: Cases) -> None:
+        """Write what has become of a loop: branches, and loops in turn."""
+        match cases:
+            case Branched(holds=holds, then=then, otherwise=otherwise):
+                with self.code.branch(self.code.condition(self.arrays.asked(holds))):
+                    self.cases(then)
+                with self.code.otherwise():
+                    self.cases(otherwise)
+            case InTurn(parts=parts):
+                for part in parts:
+                    self.cases(part)
             case _:
-                return False
+                self.loop(cases)
 
     def widen(self, loop: Loop) -> None:
         """Write the widening of the narrow neighbours that a loop computes with, ahead of it.
@@ -511,7 +508,10 @@ def _notes(block: CBlock) -> Iterator[tuple[CBlock, int, Assign]]:
         match statement:
             case Assign(target="lab_wrong"):
                 yield block, at, statement
-            case Branch(body=inner) | Repeat(body=inner) | Group(body=inner):
+            case Branch(body=inner, otherwise=other):
+                yield from _notes(inner)
+                yield from _notes(other or [])
+            case Repeat(body=inner) | Group(body=inner):
                 yield from _notes(inner)
             case _:
                 pass
