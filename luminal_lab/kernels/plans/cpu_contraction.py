@@ -212,7 +212,8 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
             by = (SHORT // product.dot,)
             _, short = scheduling.do(Split((fold,), by, ("block", "each"))).loops
             scheduling.reorder([column, column := short])
-        copies = [column]
+        column, *repeated = scheduling.groups([column]) or [column]
+        copies, pair = [column], [*pair, *repeated]
     scheduling.run("unroll", pair)
     scheduling.whole(Round, j)
     tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops

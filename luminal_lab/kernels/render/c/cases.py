@@ -19,9 +19,9 @@ from luminal_lab.core.dims import Dim, both, bounds, maximum, minimum, symbols
 from luminal_lab.core.dims.expression import Negative, Quotient, products
 from luminal_lab.core.ops import Where
 from luminal_lab.kernels.definition.substitution import rebuilt
-from luminal_lab.kernels.definition.terms import Apply, Guarded, Number, Term, walk
-from luminal_lab.kernels.nest.nest import Loop, Set
-from luminal_lab.kernels.nest.sizes import about, atoms, slope
+from luminal_lab.kernels.definition.terms import Apply, Guarded, Number, Term
+from luminal_lab.kernels.nest.nest import Loop, Set, Statement, axes_in, mapped, terms_in, walk
+from luminal_lab.kernels.nest.sizes import about, atoms, names_in, slope
 
 MOST = 6
 """How many loops may become of one."""
@@ -50,16 +50,20 @@ Cases: TypeAlias = Loop | Branched | InTurn
 
 def cases_of(loop: Loop) -> Cases | None:
     """Return what becomes of a loop of assignments; None if nothing does, or too much."""
-    if not all(isinstance(each, Set) and each.how == "=" for each in loop.body):
+    inside = [each for each in walk(loop.body) if not isinstance(each, Loop)]
+    if not all(isinstance(each, Set) and each.how == "=" for each in inside):
+        return None
+    if not 0 < len({*_conditions(loop)}) <= 2 * MOST:
         return None
     cases = _apart(loop)
     return None if isinstance(cases, Loop) or len([*_loops(cases)]) > MOST else cases
 
 
 def _apart(loop: Loop) -> Cases:
-    fixed, moving = list[Negative](), list[Negative]()
+    inner, fixed, moving = axes_in(loop.body), list[Negative](), list[Negative]()
     for condition in _conditions(loop):
-        (moving if loop.axis in symbols(condition) else fixed).append(condition)
+        if inner.isdisjoint(names_in(condition)):
+            (moving if loop.axis in symbols(condition) else fixed).append(condition)
     for condition in dict.fromkeys(fixed):
         then = _apart(_decided(loop, condition, holds=True))
         otherwise = _apart(_decided(loop, condition, holds=False))
@@ -101,12 +105,10 @@ def _is_negative(dim: Dim) -> bool:
 
 
 def _conditions(loop: Loop) -> Iterator[Negative]:
-    for statement in loop.body:
-        assert isinstance(statement, Set)
-        for part in walk(statement.term):
-            if isinstance(part, Guarded):
-                for _, factors in products(part.holds):
-                    yield from (each for each in factors if isinstance(each, Negative))
+    for part in terms_in(loop.body):
+        if isinstance(part, Guarded):
+            for _, factors in products(part.holds):
+                yield from (each for each in factors if isinstance(each, Negative))
 
 
 def _truth(other: Negative, condition: Negative, *, holds: bool) -> bool | None:
@@ -152,8 +154,11 @@ def _decided(loop: Loop, condition: Negative, *, holds: bool) -> Loop:
                 pass
         return rebuilt(term, located, part)
 
-    sets = (replace(each, term=part(each.term)) for each in loop.body if isinstance(each, Set))
-    return replace(loop, body=tuple(sets))
+    def decided(statement: Statement) -> Statement:
+        is_set = isinstance(statement, Set)
+        return replace(statement, term=part(statement.term)) if is_set else statement
+
+    return replace(loop, body=mapped(loop.body, decided))
 
 
 def _below(a: int | None, b: int | None) -> bool:
