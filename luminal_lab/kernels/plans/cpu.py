@@ -16,12 +16,12 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
+from luminal_lab.kernels.nest.contraction import summed
 from luminal_lab.kernels.nest.nest import FOLDS, Loop, Nest, Set, accesses
 from luminal_lab.kernels.nest.shape import shape_of
 from luminal_lab.kernels.nest.sizes import about, at_most, groups_of, many, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan, few_rows
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
-from luminal_lab.kernels.plans.match import summed
 from luminal_lab.kernels.plans.tiler import Tiler
 from luminal_lab.kernels.steps.ahead import FetchAhead
 from luminal_lab.kernels.steps.arrays import Shrink

@@ -24,6 +24,13 @@ from math import ceil, prod
 from typing import NamedTuple
 
 from luminal_lab.kernels.definition.terms import Read, Term
+from luminal_lab.kernels.nest.contraction import (
+    Contraction,
+    array_of,
+    contraction_of,
+    operands,
+    sum_in,
+)
 from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.pairs import halves_in
 from luminal_lab.kernels.nest.sizes import (
@@ -34,7 +41,6 @@ from luminal_lab.kernels.nest.sizes import (
     names_in,
     stride,
 )
-from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pad
 from luminal_lab.kernels.steps.choices import Choice

@@ -16,10 +16,11 @@ from typing import TypeAlias
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.running import by_column
 from luminal_lab.kernels.definition.terms import Read, free, read_by
+from luminal_lab.kernels.nest.contraction import sum_in
 from luminal_lab.kernels.nest.nest import Nest, Set, accesses
 from luminal_lab.kernels.nest.sizes import stride
 from luminal_lab.kernels.plans.cpu_contraction import VECTORS
-from luminal_lab.kernels.plans.match import BlockProduct, PassNest, pass_of, sum_in
+from luminal_lab.kernels.plans.match import BlockProduct, PassNest, pass_of
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, in_registers, rows_last
 from luminal_lab.kernels.steps.arrays import Copy, Hold, Pack, Stage
 from luminal_lab.kernels.steps.choices import Choice

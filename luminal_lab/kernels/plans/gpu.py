@@ -32,12 +32,13 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition import pieces
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.gpu import DECLARED, GPU
+from luminal_lab.kernels.nest.contraction import summed
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Local, Nest, accesses, arrays_in, every
 from luminal_lab.kernels.nest.sizes import at_most, bytes_in, bytes_of, iterations, many, width_of
 from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_plan
 from luminal_lab.kernels.plans.gpu_pass import pass_plan
-from luminal_lab.kernels.plans.match import is_column, summed
+from luminal_lab.kernels.plans.match import is_column
 from luminal_lab.kernels.plans.tiler import run_levels
 from luminal_lab.kernels.render.gpu.nest import phases
 from luminal_lab.kernels.steps.arrays import Place, Shrink

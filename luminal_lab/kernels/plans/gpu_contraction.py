@@ -22,8 +22,9 @@ from typing import NamedTuple
 
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
+from luminal_lab.kernels.nest.contraction import array_of, contraction_of, loops_of, sum_in
 from luminal_lab.kernels.nest.sizes import about, at_most, bytes_in, iterations, many, stride
-from luminal_lab.kernels.plans.match import array_of, contraction_of, loops_of, reads, sum_in
+from luminal_lab.kernels.plans.match import reads
 from luminal_lab.kernels.plans.tiler import BYTES, Tiler, axes_of, placed, shared_out
 from luminal_lab.kernels.render.gpu.ahead import bulk_loops
 from luminal_lab.kernels.render.gpu.bulk import bulk_copy

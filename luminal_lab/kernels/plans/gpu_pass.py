@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
+from luminal_lab.kernels.nest.contraction import array_of
 from luminal_lab.kernels.nest.nest import Set
 from luminal_lab.kernels.nest.sizes import about, bytes_in, many
-from luminal_lab.kernels.plans.match import BlockProduct, PassNest, array_of, pass_of
+from luminal_lab.kernels.plans.match import BlockProduct, PassNest, pass_of
 from luminal_lab.kernels.plans.tiler import Tiler, cut, placed, rows_last, shared_out
 from luminal_lab.kernels.steps.arrays import Pack, Stage
 from luminal_lab.kernels.steps.choices import Choice

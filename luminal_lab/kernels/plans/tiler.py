@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from math import gcd
 
 from luminal_lab.kernels.definition.terms import Term
+from luminal_lab.kernels.nest.contraction import Contraction, loops_of, operands, sum_in
 from luminal_lab.kernels.nest.nest import Loop
 from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
-from luminal_lab.kernels.plans.match import Contraction, PassNest, loops_of, operands, sum_in
+from luminal_lab.kernels.plans.match import PassNest
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.kinds import Mask
 from luminal_lab.kernels.steps.levels import Cuts, Levels, check_levels, kind_of, unknown

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, symbols
@@ -312,11 +313,7 @@ def printed(
                 if pragma is not None and dialect.pragmas[pragma[0]]:
                     yield SourceLine(dialect.pragmas[pragma[0]].format(pragma[1], indent=indent))
                 yield from lines(_head(statement))
-                yield from printed(statement.body, dialect, depth + 1, spell)
-                if (other := getattr(statement, "otherwise", None)) is not None:
-                    yield SourceLine(f"{indent}}} else {{")
-                    yield from printed(other, dialect, depth + 1, spell)
-                yield SourceLine(f"{indent}}}")
+                yield from _inside(statement, partial(printed, dialect=dialect, spell=spell), depth)
             case Group(body=body):
                 yield from printed(body, dialect, depth, spell)
             case Barrier():
@@ -325,6 +322,18 @@ def printed(
                 yield from lines(text)
             case _:
                 yield from lines(_simple(statement, dialect), statement.ops)
+
+
+def _inside(
+    statement: Repeat | Branch, printed: Callable[..., Iterator[SourceLine]], depth: int
+) -> Iterator[SourceLine]:
+    """Yield the lines behind the head of a loop or a branch."""
+    indent = "    " * depth
+    yield from printed(statement.body, depth=depth + 1)
+    if isinstance(statement, Branch) and statement.otherwise is not None:
+        yield SourceLine(f"{indent}}} else {{")
+        yield from printed(statement.otherwise, depth=depth + 1)
+    yield SourceLine(f"{indent}}}")
 
 
 def _head(statement: Repeat | Branch) -> str:

@@ -471,7 +471,11 @@ class Pad(Step):
                 there = both(there, both(position >= 0, position < size))
         if there != 1 and read_by(value) != {self.array}:  # where it ends, the others need not
             raise self.refuse(f"what is read of {self.array} comes with other arrays")
-        value = exchanged(value, lambda part: guarded(there, part) if _is_read(part) else None)
+        parts = [part for part in walk_terms(value) if isinstance(part, Guarded)]
+        if parts and not isinstance(value, Guarded):  # what is not there may have another value
+            value = exchanged(value, lambda part: guarded(there, part) if _is_read(part) else None)
+        else:
+            value = guarded(there, value)
         top = not around(nest, loop.name)
         axes_of_copy = [axis for _, _, each in own for axis in each]
         block = copy_of(self.into, axes_of_copy, value, top=top)

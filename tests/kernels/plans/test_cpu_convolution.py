@@ -27,7 +27,26 @@ kernel f(x: f32[n, 3, h, 6], w: f32[5, 3, 3, 3]) -> (y: f32[n, 5, h, 6])
   y[n_ < n, o < 5, i < h, j < 6] = sum c < 3: sum p < 3: sum q < 3: \
 [0 < i + p and 0 < j + q and i + p < h + 1 and j + q < 7: x[n_, c, i + p - 1, j + q - 1]] * \
 w[o, c, p, q]"""
+BESIDE = {
+    "beside": PADDED.replace("h, 6]", "h, 16]").replace("j < 6", "j < 16").replace("< 7:", "< 17:"),
+    "beside, in place": """\
+kernel f(x: f32[2, 3, 6, 10], w: f32[9, 3, 3, 3]) -> (y: f32[2, 9, 4, 8])
+  y[n < 2, o < 9, i < 4, j < 8] = sum c < 3: sum p < 3: sum q < 3: x[n, c, i + p, j + q] * \
+w[o, c, p, q]""",
+    "beside, apart": """\
+kernel f(x: f32[3, 9, 15], w: f32[5, 3, 3, 3]) -> (y: f32[5, 5, 8])
+  y[o < 5, i < 5, j < 8] = sum c < 3: sum p < 3: sum q < 3: w[o, c, p, q] * \
+[0 < 2*i + p and 0 < 2*j + q and 2*i + p < 10 and 2*j + q < 16: x[c, 2*i + p - 1, 2*j + q - 1]]""",
+    "beside, three apart": """\
+kernel f(x: f64[3, 40], w: f64[7, 3, 5]) -> (y: f64[7, 12])
+  y[o < 7, j < 12] = sum c < 3: sum q < 5: w[o, c, q] * x[c, 3*j + q]""",
+    "beside, one channel": """\
+kernel f(x: f32[1, 18], w: f32[20, 1, 3]) -> (y: f32[20, 16])
+  y[o < 20, j < 16] = sum q < 3: w[o, 0, q] * x[0, j + q]""",
+}
+"""Windows that are lanes themselves."""
 KINDS = {
+    **BESIDE,
     "padded": PADDED,
     "double": PADDED.replace("f32", "f64"),
     "whole": """\
@@ -100,7 +119,13 @@ def test_they_are_cut_by_the_plan_of_convolutions(kind: str) -> None:
     steps = cpu_schedule(lower(parse_definition(KINDS[kind])), Machine(vector_bytes=16, cores=2))
     assert steps.schedule == made.schedule
     padded = [step for step in map(str, made.steps) if step.startswith("pad ")]
-    assert len(padded) == (kind not in ("whole", "patches"))
+    assert len(padded) == (
+        kind not in ("whole", "patches", "beside, in place", "beside, one channel")
+    )
+    # Windows apart lie in as many parts, in each of which neighbours are neighbours.
+    assert ("parts" in padded[0]) == ("apart" in kind) if padded else "apart" not in kind
+    is_beside = kind in BESIDE or kind == "double"  # six places are three vectors of two
+    assert (" as columns" in str(made.schedule)) == (not is_beside)
 
 
 def test_the_number_of_cores_changes_no_bit() -> None:

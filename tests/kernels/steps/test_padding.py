@@ -58,6 +58,24 @@ nest f(x: f32[n]) -> (y: f32[n])
     same(WINDOWS, made)
 
 
+def test_a_border_of_other_values_is_copied_too() -> None:
+    holds, read = "0 < i + p and i + p < n + 1", "x[i + p - 1]"
+    text = WINDOWS.replace(
+        f"[{holds}: exp2({read})]", f"where([{holds}: true], [{holds}: {read}], 9.0)"
+    )
+    made = step(text, "pad x before i as f")
+    assert "f[i + p]" in str(made)
+    same(text, made)
+
+
+def test_every_second_place_can_be_a_part_of_the_copy() -> None:
+    text = WINDOWS.replace("i + p", "2*i + p").replace("i < n:", "i < n // 2:")
+    text = text.replace("y: f32[n]", "y: f32[n // 2]")
+    made = step(text, "pad x before i as f in 2 parts")
+    assert "y[i] += f[p%2, i + p//2]" in str(made)
+    same(text, made)
+
+
 @pytest.mark.parametrize(
     ("index", "holds", "copy"),
     [

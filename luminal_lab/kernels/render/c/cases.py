@@ -56,7 +56,7 @@ def cases_of(loop: Loop) -> Cases | None:
     if not 0 < len({*_conditions(loop)}) <= 2 * MOST:
         return None
     cases = _apart(loop)
-    return None if isinstance(cases, Loop) or len([*_loops(cases)]) > MOST else cases
+    return None if cases == loop or len([*_loops(cases)]) > MOST else cases
 
 
 def _apart(loop: Loop) -> Cases:

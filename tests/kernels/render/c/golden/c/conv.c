@@ -5,13 +5,20 @@ static void kernel_conv__0(LAB_GIVEN) {
     const float *restrict x = lab_buffers[0];
     float *restrict padded = lab_buffers[2];
     const lab_i64 padded_ci = lab_task;
-    lab_i64 v0 = 0;
-    LAB_HIDE(v0);
+    if (0 < padded_ci % 11 && padded_ci % 11 < 10) {
+        lab_i64 v0 = 0;
+        LAB_HIDE(v0);
 #pragma omp simd
-    for (lab_i64 padded_j = 0; padded_j < 11; padded_j++) {
-        padded[11*padded_ci + padded_j] =
-            0 < padded_ci % 11 && 0 < padded_j + v0 && padded_ci % 11 < 10 && padded_j + v0 < 10
-            ? x[81*(padded_ci / 11) + 9*(padded_ci % 11) + padded_j - 10] : 0;
+        for (lab_i64 padded_j = 0; padded_j < 11; padded_j++) {
+            padded[11*padded_ci + padded_j] =
+                0 < padded_j + v0 && padded_j + v0 < 10
+                ? x[81*(padded_ci / 11) + 9*(padded_ci % 11) + padded_j - 10] : 0;
+        }
+    } else {
+#pragma omp simd
+        for (lab_i64 padded_j = 0; padded_j < 11; padded_j++) {
+            padded[11*padded_ci + padded_j] = 0.0f;
+        }
     }
 }
 
