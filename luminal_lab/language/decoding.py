@@ -10,12 +10,13 @@ what it has in common with the last one is in the cache already.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
+from luminal_lab.core.origin import warn
 from luminal_lab.errors import ArgumentError, InputError
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig, ExpertsConfig
@@ -30,6 +31,11 @@ from luminal_lab.session import Graph
 
 Activations: TypeAlias = Literal["float32", "bfloat16", "int8"]
 """What is multiplied with weights of few bits: integers in a step, or bfloat16 in a prompt."""
+MEANT_FOR: Final[Mapping[Activations, str]] = {
+    "int8": "of fewer than eight bits a value",
+    "bfloat16": "in bfloat16",
+}
+"""The weights that are multiplied by something else than float32 numbers."""
 FLUSHING: Final = (*LICENCE, "no_subnormal")
 """The licence of products that may take subnormal numbers as 0."""
 CHUNK: Final = 256
@@ -47,6 +53,14 @@ def checked(subject: str, activations: object) -> Activations:
     return cast("Activations", activations)
 
 
+PASSES: Final[Mapping[Activations, tuple[Sequence[Pipeline], Sequence[str] | None]]] = {
+    "float32": ((), None),
+    "int8": ((Int8Activations(),), None),
+    "bfloat16": ((Bfloat16Activations(),), FLUSHING),
+}
+"""What rounds activations, and the licence that its kernels need."""
+
+
 class Reading:
     """A session that reads some tokens behind others, compiled when it first runs."""
 
@@ -56,10 +70,10 @@ class Reading:
         model: Decoder,
         seq: int | str,
         capacity: int,
-        passes: Sequence[Pipeline] = (),
+        activations: Activations = "float32",
     ) -> None:
+        self._activations: Activations = activations
         self.session = cx = Graph(name)
-        self._passes = passes
         self._tokens = cx.tensor((1, seq), "int64", "tokens")
         self.cache = KVCache(cx, capacity)
         last = model.model(self._tokens, self.cache)[:, -1]
@@ -71,11 +85,22 @@ class Reading:
     def compile(self, device: Any) -> Graph:  # noqa: ANN401  # any compiler
         """Return the session, compiled."""
         if not self.is_compiled:
-            flushes = any(isinstance(each, Bfloat16Activations) for each in self._passes)
-            licence = FLUSHING if flushes else None
-            self.session.compile(*self._passes, GenericCompiler(), device, licence=licence)
+            passes, licence = PASSES[self._activations]
+            self.session.compile(*passes, GenericCompiler(), device, licence=licence)
             self.is_compiled = True
+            self._tell_if_in_vain(passes)
         return self.session
+
+    def _tell_if_in_vain(self, passes: Sequence[Pipeline]) -> None:
+        """Warn if what was to round activations has found nothing to do."""
+        names = {part.name for each in passes for part in each.flat() if part.rounds}
+        shots = [shot for shot in self.session.snapshots if shot.name in names]
+        if shots and not any(shot.firings for shot in shots):
+            kind = self._activations
+            warn(
+                f"activations={kind!r} changes nothing: this model multiplies by no matrix "
+                f"{MEANT_FOR[kind]}\nhint: leave it out"
+            )
 
     def read(self, tokens: Sequence[int], past: int) -> None:
         """Compute some tokens behind so many others."""
@@ -114,9 +139,9 @@ class Decoding:
         self._model = model
         is_apart = any(isinstance(layer.feed, ExpertsConfig) for layer in model.config.layers)
         is_apart |= activations != "float32"
-        steps = [Int8Activations()] if activations == "int8" else []
-        self._prompt_passes = [Bfloat16Activations()] if activations == "bfloat16" else []
-        self._steps = Reading("decode", model, 1 if is_apart else "seq", capacity, steps)
+        self._of_prompts: Activations = "bfloat16" if activations == "bfloat16" else "float32"
+        of_steps: Activations = "int8" if activations == "int8" else "float32"
+        self._steps = Reading("decode", model, 1 if is_apart else "seq", capacity, of_steps)
         self._prompts = None if is_apart else self._steps
         self._last = self._steps  # whose cache has the keys and values
         self.held: list[int] = []
@@ -175,8 +200,7 @@ class Decoding:
     def _prompting(self) -> Reading:
         """Return the session that reads several tokens, made when it is first needed."""
         if self._prompts is None:
-            passes = self._prompt_passes
-            self._prompts = Reading("prompt", self._model, "seq", self.capacity, passes)
+            self._prompts = Reading("prompt", self._model, "seq", self.capacity, self._of_prompts)
         return self._prompts
 
     def _reading(self, count: int) -> Reading:

@@ -48,7 +48,8 @@ def test_options_reach_the_model(capsys, folder, lm):
 
 def test_steps_may_multiply_integers(capsys, folder):
     words = ["--max-tokens", 3, "--activations"]
-    status, _, err = ask(capsys, "generate", folder, "Tell me", *words, "int8")
+    with pytest.warns(ll.LabWarning, match="^activations='int8' changes nothing: "):
+        status, _, err = ask(capsys, "generate", folder, "Tell me", *words, "int8")
     assert (status, err) == (0, "")
     status, _, err = ask(capsys, "generate", folder, "Tell me", *words, "int4")
     assert status == 2

@@ -73,6 +73,7 @@ def test_activations_are_checked(tmp_path):
 
 def test_other_activations_count_from_the_next_text_on(tmp_path):
     lm = ll.load(published_decoder(tmp_path / "llama"), kind="text")
+    ll.quantise(lm.model, "q4_0")
     before = lm.session()
     lm.activations = "int8"
     assert lm.session() is not before
@@ -80,6 +81,28 @@ def test_other_activations_count_from_the_next_text_on(tmp_path):
     error = error_of(lambda: setattr(lm, "activations", "int4"), ArgumentError)
     assert error.message == "activations is 'int4'"
     assert lm.activations == "int8"
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "of"),
+    [
+        ("int8", "", "of fewer than eight bits a value"),
+        ("int8", "q8_0", "of fewer than eight bits a value"),
+        ("bfloat16", "q4_0", "in bfloat16"),
+    ],
+)
+def test_activations_that_change_nothing_say_so(tmp_path, kind, form, of):
+    """When the graph is made: until then, what was loaded may still be quantised."""
+    lm = ll.load(published_decoder(tmp_path / "llama"), kind="text", activations=kind)
+    if form:
+        ll.quantise(lm.model, form)
+    expected = (
+        f"activations={kind!r} changes nothing: this model multiplies by no matrix {of}\n"
+        "hint: leave it out"
+    )
+    with pytest.warns(ll.LabWarning) as told:
+        lm.generate("Tell me", max_tokens=3).result()
+    assert [str(each.message) for each in told] == [expected]
 
 
 @pytest.mark.parametrize("device", ["cuda", ll.CUDACompiler(arch="sm_90"), [ll.CUDACompiler()]])
