@@ -98,8 +98,8 @@ class Reading:
         if shots and not any(shot.firings for shot in shots):
             kind = self._activations
             warn(
-                f"activations={kind!r} changes nothing: this model multiplies by no matrix "
-                f"{MEANT_FOR[kind]}\nhint: leave it out"
+                f"activations in {kind} change nothing: this model multiplies by no matrix "
+                f"{MEANT_FOR[kind]}\nhint: leave activations out"
             )
 
     def read(self, tokens: Sequence[int], past: int) -> None:
