@@ -40,6 +40,8 @@ LLAMA_CPP: Mapping[str, str] = {
     "--temp": "--temperature",
 }
 """What llama.cpp calls options, and what they are here."""
+LEAST_SHOWN = 0.05
+"""The least seconds of a compile that are shown."""
 
 
 def options(reader: OptionReader) -> None:
@@ -126,15 +128,17 @@ def _begun(lm: LanguageModel, prompt: str, given: argparse.Namespace) -> Generat
 
 
 def told(result: GeneratedText) -> str:
-    """Return a text's numbers in two lines.
+    """Return a text's numbers, without what a compile took in the speeds.
 
     >>> print(told(GeneratedText("ab", (1, 2, 3), "end", 8, 0, 0.5, 0.25)))
     8 tokens of the prompt at 16.0 a second; 3 tokens at 8.0 a second
     it ends because the model ended it
     """
     read = result.prompt_tokens - result.reused_tokens
+    made = result.compile_seconds
     return (
-        f"{counted(read, 'token')} of the prompt at {result.prompt_rate:.1f} a second; "
+        (f"its kernels were made in {made:.1f} s\n" if made >= LEAST_SHOWN else "")
+        + f"{counted(read, 'token')} of the prompt at {result.prompt_rate:.1f} a second; "
         f"{counted(len(result.ids), 'token')} at {result.rate:.1f} a second\n"
         f"it ends because {REASONS[result.stopped]}"
     )

@@ -17,6 +17,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import warn
+from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.errors import ArgumentError, InputError
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig, ExpertsConfig
@@ -102,6 +103,14 @@ class Reading:
                 f"{MEANT_FOR[kind]}\nhint: leave activations out"
             )
 
+    def plan(self, *, several: bool) -> None:
+        """Plan the memory of a step, and of several tokens, which differ in what is computed."""
+        program = self.session.compilation.program
+        if isinstance(program, DeviceProgram):
+            ids = program.ir.output_ids
+            for seq in (1, 2) if several else (1,):
+                program.plan(ids, dims={"seq": seq, "past": 0})
+
     def read(self, tokens: Sequence[int], past: int) -> None:
         """Compute some tokens behind so many others."""
         self.cache.begin(at=past)
@@ -152,11 +161,24 @@ class Decoding:
         """The session of a step, which reads prompts, too, unless these have one of their own."""
         return self._steps.session
 
-    def compile(self, tokens: int = 1) -> Graph:
-        """Return the session of a step, compiled, as that which reads so many tokens is then."""
-        if tokens > 1:
-            self._prompting().compile(self.device)
-        return self._reading(1).compile(self.device)
+    def compile(self) -> Graph:
+        """Return the session of a step, compiled, with what the cache holds now."""
+        self.prepare()
+        return self._reading(1).session
+
+    def prepare(self, tokens: int = 1) -> bool:
+        """Compile what reads so many tokens, and a step; return whether that was still to be done.
+
+        What is planned for the sizes of a run is planned here, too, and no part of a text's time.
+        """
+        new = [reading for reading in self._needed(tokens) if not reading.is_compiled]
+        for reading in new:
+            reading.compile(self.device)
+            reading.plan(several=reading is self._prompts)
+        return bool(new)
+
+    def _needed(self, tokens: int) -> tuple[Reading, ...]:
+        return (self._prompting(), self._steps) if tokens > 1 else (self._steps,)
 
     def shared(self, tokens: Sequence[int]) -> int:
         """Return how many of the first tokens are in the cache, all but the last one at most."""

@@ -172,6 +172,7 @@ def test_steps_that_multiply_integers_are_near_those_that_do_not():
     assert rounded._prompts is not None
     assert rounded._prompts.is_compiled
     fresh = Decoding(model, 64, CPUCompiler(), "int8")
-    fresh.compile(3)  # both: neither is to be waited for within a text
+    assert fresh.prepare(3)  # both: neither is to be waited for within a text
+    assert not fresh.prepare(3)
     assert (fresh._steps.is_compiled, fresh._prompting().is_compiled) == (True, True)
     assert rounded.session["tokens"].shape == (1, 1)
