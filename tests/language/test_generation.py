@@ -364,3 +364,10 @@ def test_a_template_may_be_set(lm):
         assert error_of(lambda: lm.chat(messages), ModelError).message.startswith("chat: ")
     finally:
         lm.template = before
+
+
+def test_what_a_compile_takes_is_no_part_of_a_text_s_time(folder):
+    lm = ll.load(folder, kind="text")
+    first, second = (lm.generate("Tell me", max_tokens=2).result() for _ in range(2))
+    assert first.compile_seconds > first.prompt_seconds + first.seconds
+    assert second.compile_seconds == 0
