@@ -148,9 +148,9 @@ class Decoding:
         self._model = model
         is_apart = any(isinstance(layer.feed, ExpertsConfig) for layer in model.config.layers)
         is_apart |= activations != "float32"
-        self._of_prompts: Activations = "bfloat16" if activations == "bfloat16" else "float32"
-        of_steps: Activations = "int8" if activations == "int8" else "float32"
-        self._steps = Reading("decode", model, 1 if is_apart else "seq", capacity, of_steps)
+        self._of_prompts: Activations = of_prompts(activations)
+        seq = 1 if is_apart else "seq"
+        self._steps = Reading("decode", model, seq, capacity, of_steps(activations))
         self._prompts = None if is_apart else self._steps
         self._last = self._steps  # whose cache has the keys and values
         self.held: list[int] = []
@@ -233,6 +233,16 @@ class Decoding:
                 reading.session.transfer(self._last.cache.buffers, reading.cache.buffers)
             self._last = reading
         return reading
+
+
+def of_steps(activations: Activations) -> Activations:
+    """Return what steps round to: integers do not pay for many rows."""
+    return "int8" if activations == "int8" else "float32"
+
+
+def of_prompts(activations: Activations) -> Activations:
+    """Return what prompts round to: bfloat16 does not pay for one row."""
+    return "bfloat16" if activations == "bfloat16" else "float32"
 
 
 def cache_bytes(config: DecoderConfig, capacity: int) -> int:
