@@ -11,14 +11,14 @@ from luminal_lab.errors import ArgumentError, RecordingError, nearest
 from luminal_lab.interrupts import held
 
 
-def as_path(subject: str, like: object) -> Path:
+def as_path(subject: str, like: object, example: str = "run.lab") -> Path:
     """Return a user's argument as a path."""
     if isinstance(like, (str, Path)) and str(like) and _is_encoded(str(like)):
         path = Path(like)
         with suppress(RuntimeError):  # there is no such user
             path = path.expanduser()
         return path
-    raise ArgumentError(f"{subject}: {like!r} is not the name of a file", hint='as in "run.lab"')
+    raise ArgumentError(f"{subject}: {like!r} is not the name of a file", hint=f'as in "{example}"')
 
 
 def _is_encoded(name: str) -> bool:

@@ -30,9 +30,9 @@ from luminal_lab.kernels.steps.step import STEPS, Step
 from luminal_lab.passes.gradients.rule import RULES
 from luminal_lab.passes.pipeline import known_passes
 from tests.conftest import Golden
-from tests.language.decoders import published_chain
 from tests.needs import missing, need, needed
 from tests.passes import running
+from tests.rain import rain
 from tests.readme import FENCE
 
 assert running  # imports all passes
@@ -44,17 +44,6 @@ COMPILED = {
     *("charts.md", "emulator.md", "extending.md", "kernels.md", "language.md", "precision.md"),
     *("recordings.md", "schedules.md", "times.md"),
 }
-RAIN = """\
-Rain falls on hills and fills the rivers.
-The rivers run to the sea.
-The sun warms the sea and makes clouds.
-assistant: Clouds bring rain.
-"""
-ROLES = (
-    "{% for message in messages %}{{ message.role }}: {{ message.content }} {% endfor %}"
-    "{% if add_generation_prompt %}assistant:{% endif %}"
-)
-"""What the model of docs/language.md says, and its template."""
 SOURCE = re.compile(r"^(>>> .*\n(?:\.\.\.(?: .*)?\n)*)", re.MULTILINE)
 MILLISECONDS = re.compile(r" +\d+\.\d\d$", re.MULTILINE)
 
@@ -106,7 +95,7 @@ def test_the_examples_show_what_is_written_under_them(
         need("cc")
     if page == "language.md":
         need("jinja2")
-        published_chain(tmp_path / "rain", RAIN, ROLES)
+        rain(tmp_path / "rain")
     golden(replayed(with_steps(text)), f"../docs/{page}")
     need(*needed(text))
 

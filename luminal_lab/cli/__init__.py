@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import cast
 
 import luminal_lab
-from luminal_lab.cli.command import PROGRAM, STATUS, Command, indented
+from luminal_lab.cli.command import PROGRAM, STATUS, Command, in_options, indented
 from luminal_lab.cli.saying import say
 from luminal_lab.core.origin import here
 from luminal_lab.errors import Explained, LabError, LabWarning, nearest, visible
@@ -58,6 +58,8 @@ luminal-lab lab                              begin with the first notebook
 luminal-lab trace train.py -o run.lab        record what a script compiles
 luminal-lab open run.lab                     and look at it in the browser
 luminal-lab run graph.ir --passes "cse, dce" | luminal-lab run - --passes generic"""
+ELSEWHERE = {"inspect": "models inspect FILE", "chat": "generate MODEL PROMPT --chat"}
+"""Words that one would take for commands, and what they are here."""
 PIPE = 141
 """A shell's status for a program whose output pipe was closed: 128 + SIGPIPE."""
 
@@ -98,14 +100,20 @@ def _run(words: list[str]) -> int:
         problem = (
             f"it does not take {first!r}" if first[:1] == "-" else f"there is no command {first!r}"
         )
-        hint = nearest(first, [*COMMANDS, "--help", "--version"]) or f"{PROGRAM} --help lists them"
+        near = nearest(first, [*COMMANDS, "--help", "--version"]) or f"{PROGRAM} --help lists them"
+        hint = f"{PROGRAM} {ELSEWHERE[first]}" if first in ELSEWHERE else near
         return _told(f"{PROGRAM}: {problem}\nhint: {hint}", 2)
     command = cast("Command", import_module(f"{__name__}.{first}").COMMAND)
     try:
         given = command.read(rest)
     except SystemExit as ended:  # argparse has shown the help
         return int(ended.code or 0)
-    return command.run(given)
+    try:
+        return command.run(given)
+    except LabError as error:
+        error.message = in_options(error.message, given.named)
+        error.hint = in_options(error.hint or "", given.named) or None
+        raise
 
 
 def text_of_help() -> str:

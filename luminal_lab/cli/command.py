@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import NoReturn, Self, cast
 
 from typing_extensions import override
 
@@ -60,6 +60,7 @@ class Command:
             reader.epilog = self.epilog()
             say(reader.format_help(), end="")
             raise SystemExit(0)
+        given.named = reader.named()
         if unknown:
             behind = ""
             if self.rest:
@@ -88,6 +89,20 @@ class OptionReader(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        self.elsewhere: dict[str, str] = {}
+        """What other programs call its options, and what they are called here."""
+
+    def named(self) -> dict[str, str]:
+        """Return its options, and those of its subcommands, by their names in Python."""
+        named: dict[str, str] = {}
+        for action in self._actions:
+            if action.option_strings:
+                named[action.dest] = action.option_strings[-1]
+            inner: object = action.choices
+            if isinstance(inner, dict):
+                for reader in cast("dict[str, OptionReader]", inner).values():
+                    named |= reader.named()
+        return named
 
     def subcommands(self) -> argparse._SubParsersAction[Self]:  # pyright: ignore[reportPrivateUsage]  # argparse has no other name for it
         """Declare that subcommands follow, as `what`; without one, the help lists them."""
@@ -120,14 +135,19 @@ class OptionReader(argparse.ArgumentParser):
         word = wrong[1] if wrong[1] and wrong[1].startswith("-") else "it"
         raise ArgumentError(
             f"{self.subject}: {word} cannot be {wrong[2]!r}",
-            hint=nearest(wrong[2], known) or f"choose from {', '.join(known)}",
+            hint=nearest(wrong[2], known)
+            or (f"choose from {', '.join(known)}" if known[1:] else f"write {known[0]} before it"),
         )
 
     def refuse(self, word: str, behind: str = "") -> NoReturn:
         """Raise an error about an unknown word."""
         name = word.partition("=")[0]
         known = [option for action in self._actions for option in action.option_strings]
-        if name.startswith("-"):
+        if name in self.elsewhere:
+            near = f"here it is {self.elsewhere[name]}"
+        elif name.startswith("-") and len(name) == 2:  # any two letters are alike
+            near = None
+        elif name.startswith("-"):
             near = nearest(name, known, 0.75 if behind else 0.5)
         else:  # an option without its dashes
             near = nearest(f"--{name}", known, 0.75)
@@ -135,6 +155,22 @@ class OptionReader(argparse.ArgumentParser):
             f"{self.subject}: it does not take {word!r}",
             hint=near or behind or f"{self.prog} --help says what it takes",
         )
+
+
+def in_options(text: str, named: Mapping[str, str]) -> str:
+    """Return a text about arguments in Python as one about a command's options.
+
+    >>> in_options("load: context is 0", {"context": "--context"})
+    'load: --context is 0'
+    >>> in_options("give at most context=64, or leave top_k out", {"context": "-c", "top_k": "-k"})
+    'give at most -c 64, or leave -k out'
+    """
+    for name, option in named.items():
+        text = re.sub(rf"\b{name}=(?=\S)", f"{option} ", text)
+        text = re.sub(rf"(?<=: ){name}(?= is )", option, text)
+        if "_" in name:
+            text = re.sub(rf"\b{name}\b", option, text)
+    return text
 
 
 def indented(text: str) -> str:

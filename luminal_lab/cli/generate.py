@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from shlex import quote
 from typing import Any, get_args
 
@@ -28,15 +29,34 @@ luminal-lab generate Qwen/Qwen2.5-0.5B-Instruct "Who are you?" --chat --temperat
 luminal-lab generate model.gguf - --chat < question.txt       the prompt from standard input"""
 
 
+LLAMA_CPP: Mapping[str, str] = {
+    **dict.fromkeys(("-m", "--model", "-p", "--prompt"), "MODEL PROMPT, without an option"),
+    **dict.fromkeys(("-n", "--n-predict", "--predict"), "--max-tokens"),
+    **dict.fromkeys(("-c", "--ctx-size"), "--context"),
+    **dict.fromkeys(("-s", "--random-seed"), "--seed"),
+    **dict.fromkeys(("-sys", "--system-prompt"), "--system"),
+    **dict.fromkeys(("-cnv", "--conversation"), "--chat"),
+    **dict.fromkeys(("-r", "--reverse-prompt"), "--stop"),
+    "--temp": "--temperature",
+}
+"""What llama.cpp calls options, and what they are here."""
+LEAST_SHOWN = 0.05
+"""The least seconds of a compile that are shown."""
+
+
 def options(reader: OptionReader) -> None:
     """Declare the options."""
+    reader.elsewhere |= LLAMA_CPP
     reader.add_argument("model", metavar="MODEL", help="a GGUF file, a folder, or a name")
     reader.add_argument("prompt", metavar="PROMPT", help="what the text begins with; - reads it")
     reader.add_argument(
         "--max-tokens", metavar="N", type=int, help="at most so many; default: as the model ends"
     )
     reader.add_argument(
-        "--temperature", metavar="T", type=float, default=0.0, help="0 takes the likeliest token"
+        "--temperature",
+        metavar="T",
+        type=float,
+        help="draw tokens; without it, the likeliest",
     )
     reader.add_argument("--top-k", metavar="K", type=int, help="of the K likeliest tokens")
     reader.add_argument("--top-p", metavar="P", type=float, help="of the likeliest, up to P in all")
@@ -108,15 +128,17 @@ def _begun(lm: LanguageModel, prompt: str, given: argparse.Namespace) -> Generat
 
 
 def told(result: GeneratedText) -> str:
-    """Return a text's numbers in two lines.
+    """Return a text's numbers, without what a compile took in the speeds.
 
     >>> print(told(GeneratedText("ab", (1, 2, 3), "end", 8, 0, 0.5, 0.25)))
     8 tokens of the prompt at 16.0 a second; 3 tokens at 8.0 a second
     it ends because the model ended it
     """
     read = result.prompt_tokens - result.reused_tokens
+    made = result.compile_seconds
     return (
-        f"{counted(read, 'token')} of the prompt at {result.prompt_rate:.1f} a second; "
+        (f"its kernels were made in {made:.1f} s\n" if made >= LEAST_SHOWN else "")
+        + f"{counted(read, 'token')} of the prompt at {result.prompt_rate:.1f} a second; "
         f"{counted(len(result.ids), 'token')} at {result.rate:.1f} a second\n"
         f"it ends because {REASONS[result.stopped]}"
     )

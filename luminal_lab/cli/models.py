@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.saying import say
@@ -17,6 +17,7 @@ from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.errors import ArgumentError, LabError, ModelError, TrustError
 from luminal_lab.importing.contents import FileContents, contents
 from luminal_lab.importing.detect import FileKind
+from luminal_lab.language.decoding import Activations
 from luminal_lab.language.gguf_tokens import PREFIX
 from luminal_lab.language.load import LOADERS
 from luminal_lab.language.memory import plan_of_file
@@ -52,6 +53,12 @@ def options(reader: OptionReader) -> None:
     inspected.add_argument(
         "--context", metavar="N", type=int, help=f"tokens of a text; default: {CONTEXT:,} at most"
     )
+    inspected.add_argument(
+        "--activations",
+        choices=get_args(Activations),
+        default="float32",
+        help="what a text's weights are multiplied with, as in luminal-lab generate",
+    )
     inspected.add_argument("--trust", action="store_true", help="let PyTorch unpickle a .pt2")
     inspected.add_argument("--json", action="store_true", help="for a program")
 
@@ -77,7 +84,7 @@ def run(given: argparse.Namespace) -> int:
             why = str(error)
     if held.kind in WEIGHTS and not held.missing:
         try:
-            needs = _of_language(given.file, given.context, needs)
+            needs = _of_language(given.file, given.context, needs, given.activations)
         except ModelError as error:
             notes.append(f"as a model of language it is not here: {error.message}")
         notes += _without_tokens(given.file, held.kind)
@@ -129,9 +136,11 @@ def _without_tokens(path: Path, kind: FileKind) -> list[str]:
     return [f"there is no tokenizer.json in {folder}: {WITHOUT_TOKENS}"]
 
 
-def _of_language(path: Path, context: int | None, needs: dict[str, int]) -> dict[str, int]:
+def _of_language(
+    path: Path, context: int | None, needs: dict[str, int], activations: Activations
+) -> dict[str, int]:
     """Return what a decoder takes in memory, or of other weights what is known."""
-    plan = plan_of_file(path)
+    plan = plan_of_file(path, activations)
     if plan is None:
         if context is not None:
             raise ArgumentError(

@@ -13,6 +13,7 @@ Only the first bytes, the ends of zips and the top fields of protobufs are read;
 from __future__ import annotations
 
 import zipfile
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -107,7 +108,7 @@ def kind_of_file(path: str | Path, subject: str = "open") -> FileKind:
         raise InputError(
             f"{subject}: there is no {file}",
             where=where,
-            hint=nearest(file.name, _beside(file), 0.75) or f"the current folder is {Path.cwd()}",
+            hint=near(file) or f"the current folder is {Path.cwd()}",
         ) from None
     except OSError as error:
         raise InputError(
@@ -168,9 +169,19 @@ def _looks(path: Path) -> str:
     return f"it begins with {head!r}" if head else "it is empty"
 
 
-def _beside(path: Path) -> list[str]:
-    """Return the names in the folder of a file that is not there."""
-    return [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+def near(path: Path) -> str | None:
+    """Return a hint at what was meant by the name of a file that is not there, if it is beside."""
+    with suppress(OSError):
+        return nearest(path.name, [e.name for e in path.parent.iterdir() if _may_be(e)], 0.75)
+    return None
+
+
+def _may_be(path: Path) -> bool:
+    """Return whether something may be opened, by its name, or by those in it."""
+    ends = (*SUFFIXES, ".safetensors", ".json")
+    with suppress(OSError):
+        return any(inner.name.endswith(ends) for inner in path.iterdir())
+    return path.name.endswith(ends)
 
 
 def _nearby(path: Path) -> str | None:

@@ -10,12 +10,14 @@ what it has in common with the last one is in the cache already.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
+from luminal_lab.core.origin import warn
+from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.errors import ArgumentError, InputError
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig, ExpertsConfig
@@ -30,6 +32,11 @@ from luminal_lab.session import Graph
 
 Activations: TypeAlias = Literal["float32", "bfloat16", "int8"]
 """What is multiplied with weights of few bits: integers in a step, or bfloat16 in a prompt."""
+MEANT_FOR: Final[Mapping[Activations, str]] = {
+    "int8": "of fewer than eight bits a value",
+    "bfloat16": "in bfloat16",
+}
+"""The weights that are multiplied by something else than float32 numbers."""
 FLUSHING: Final = (*LICENCE, "no_subnormal")
 """The licence of products that may take subnormal numbers as 0."""
 CHUNK: Final = 256
@@ -47,6 +54,14 @@ def checked(subject: str, activations: object) -> Activations:
     return cast("Activations", activations)
 
 
+PASSES: Final[Mapping[Activations, tuple[Sequence[Pipeline], Sequence[str] | None]]] = {
+    "float32": ((), None),
+    "int8": ((Int8Activations(),), None),
+    "bfloat16": ((Bfloat16Activations(),), FLUSHING),
+}
+"""What rounds activations, and the licence that its kernels need."""
+
+
 class Reading:
     """A session that reads some tokens behind others, compiled when it first runs."""
 
@@ -56,10 +71,10 @@ class Reading:
         model: Decoder,
         seq: int | str,
         capacity: int,
-        passes: Sequence[Pipeline] = (),
+        activations: Activations = "float32",
     ) -> None:
+        self._activations: Activations = activations
         self.session = cx = Graph(name)
-        self._passes = passes
         self._tokens = cx.tensor((1, seq), "int64", "tokens")
         self.cache = KVCache(cx, capacity)
         last = model.model(self._tokens, self.cache)[:, -1]
@@ -71,11 +86,30 @@ class Reading:
     def compile(self, device: Any) -> Graph:  # noqa: ANN401  # any compiler
         """Return the session, compiled."""
         if not self.is_compiled:
-            flushes = any(isinstance(each, Bfloat16Activations) for each in self._passes)
-            licence = FLUSHING if flushes else None
-            self.session.compile(*self._passes, GenericCompiler(), device, licence=licence)
+            passes, licence = PASSES[self._activations]
+            self.session.compile(*passes, GenericCompiler(), device, licence=licence)
             self.is_compiled = True
+            self._tell_if_in_vain(passes)
         return self.session
+
+    def _tell_if_in_vain(self, passes: Sequence[Pipeline]) -> None:
+        """Warn if what was to round activations has found nothing to do."""
+        names = {part.name for each in passes for part in each.flat() if part.rounds}
+        shots = [shot for shot in self.session.snapshots if shot.name in names]
+        if shots and not any(shot.firings for shot in shots):
+            kind = self._activations
+            warn(
+                f"activations in {kind} change nothing: this model multiplies by no matrix "
+                f"{MEANT_FOR[kind]}\nhint: leave activations out"
+            )
+
+    def plan(self, *, several: bool) -> None:
+        """Plan the memory of a step, and of several tokens, which differ in what is computed."""
+        program = self.session.compilation.program
+        if isinstance(program, DeviceProgram):
+            ids = program.ir.output_ids
+            for seq in (1, 2) if several else (1,):
+                program.plan(ids, dims={"seq": seq, "past": 0})
 
     def read(self, tokens: Sequence[int], past: int) -> None:
         """Compute some tokens behind so many others."""
@@ -114,9 +148,9 @@ class Decoding:
         self._model = model
         is_apart = any(isinstance(layer.feed, ExpertsConfig) for layer in model.config.layers)
         is_apart |= activations != "float32"
-        steps = [Int8Activations()] if activations == "int8" else []
-        self._prompt_passes = [Bfloat16Activations()] if activations == "bfloat16" else []
-        self._steps = Reading("decode", model, 1 if is_apart else "seq", capacity, steps)
+        self._of_prompts: Activations = of_prompts(activations)
+        seq = 1 if is_apart else "seq"
+        self._steps = Reading("decode", model, seq, capacity, of_steps(activations))
         self._prompts = None if is_apart else self._steps
         self._last = self._steps  # whose cache has the keys and values
         self.held: list[int] = []
@@ -127,11 +161,24 @@ class Decoding:
         """The session of a step, which reads prompts, too, unless these have one of their own."""
         return self._steps.session
 
-    def compile(self, tokens: int = 1) -> Graph:
-        """Return the session of a step, compiled, as that which reads so many tokens is then."""
-        if tokens > 1:
-            self._prompting().compile(self.device)
-        return self._reading(1).compile(self.device)
+    def compile(self) -> Graph:
+        """Return the session of a step, compiled, with what the cache holds now."""
+        self.prepare()
+        return self._reading(1).session
+
+    def prepare(self, tokens: int = 1) -> bool:
+        """Compile what reads so many tokens, and a step; return whether that was still to be done.
+
+        What is planned for the sizes of a run is planned here, too, and no part of a text's time.
+        """
+        new = [reading for reading in self._needed(tokens) if not reading.is_compiled]
+        for reading in new:
+            reading.compile(self.device)
+            reading.plan(several=reading is self._prompts)
+        return bool(new)
+
+    def _needed(self, tokens: int) -> tuple[Reading, ...]:
+        return (self._prompting(), self._steps) if tokens > 1 else (self._steps,)
 
     def shared(self, tokens: Sequence[int]) -> int:
         """Return how many of the first tokens are in the cache, all but the last one at most."""
@@ -175,8 +222,7 @@ class Decoding:
     def _prompting(self) -> Reading:
         """Return the session that reads several tokens, made when it is first needed."""
         if self._prompts is None:
-            passes = self._prompt_passes
-            self._prompts = Reading("prompt", self._model, "seq", self.capacity, passes)
+            self._prompts = Reading("prompt", self._model, "seq", self.capacity, self._of_prompts)
         return self._prompts
 
     def _reading(self, count: int) -> Reading:
@@ -187,6 +233,16 @@ class Decoding:
                 reading.session.transfer(self._last.cache.buffers, reading.cache.buffers)
             self._last = reading
         return reading
+
+
+def of_steps(activations: Activations) -> Activations:
+    """Return what steps round to: integers do not pay for many rows."""
+    return "int8" if activations == "int8" else "float32"
+
+
+def of_prompts(activations: Activations) -> Activations:
+    """Return what prompts round to: bfloat16 does not pay for one row."""
+    return "bfloat16" if activations == "bfloat16" else "float32"
 
 
 def cache_bytes(config: DecoderConfig, capacity: int) -> int:

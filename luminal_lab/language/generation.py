@@ -63,6 +63,8 @@ class GeneratedText:
     prompt_seconds: float
     seconds: float
     """What the tokens behind the first one took."""
+    compile_seconds: float = 0.0
+    """What its graphs and kernels took before; 0 if they were there already."""
 
     @property
     def prompt_rate(self) -> float:
@@ -114,7 +116,7 @@ class Generation(Iterator[Piece]):
         self._tokens, self._prompt = list(prompt), len(prompt)
         self._sampler, self._stream, self._stop = sampler, stream, stop
         self._ends, self._most = ends, most
-        self._reused = 0
+        self._reused, self._compiling = 0, 0.0
         self._pieces: list[Piece] = []
         self._given = 0  # those that the loop around it has
         self.stopped: Stop | None = None
@@ -160,13 +162,16 @@ class Generation(Iterator[Piece]):
             self._reused,
             first,
             sum(piece.seconds for piece in rest),
+            self._compiling,
         )
 
     def _step(self) -> None:
         """Add a piece, or nothing if Ctrl-C comes before there is one."""
+        begin = perf_counter()
         decoding = self._decoding()
         reused = decoding.shared(self._tokens)
-        decoding.compile(len(self._tokens) - reused)  # which is no part of the prompt's time
+        if decoding.prepare(len(self._tokens) - reused):
+            self._compiling += perf_counter() - begin
         begin = perf_counter()
         try:
             logits = decoding.logits(self._tokens)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from luminal_lab.errors import InputError
+from luminal_lab.importing.detect import near
 from luminal_lab.reading import read_plain
 
 NAME: Final = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -60,7 +61,8 @@ def published_folder(name: str, subject: str) -> Path:
         return snapshot
     raise InputError(
         f"{subject}: there is no {name}: it is neither a file or folder here, nor a model in {hub}",
-        hint=f"the current folder is {Path.cwd()}; hf download {name} fetches a model of that "
+        hint=near(Path(name))
+        or f"the current folder is {Path.cwd()}; hf download {name} fetches a model of that "
         "name, and nothing is fetched from here",
     )
 

@@ -68,6 +68,8 @@ OTHER_DOORS: Final = {
     FileKind.EXPORTED: "ll.from_torch makes a module of it",
 }
 """What opens files that hold no model of language."""
+DEVICES: Final = ("cpu", "cuda", "metal", "webgpu", "xla")
+"""What may compile a model, by name."""
 AGAIN: Final = "fetch it again, as it was published"
 NO_LIMIT: Final = 1 << 20
 """The most tokens of a text where nothing says how many a model takes."""
@@ -178,7 +180,7 @@ def load(
         )
     checked(f"{SUBJECT}: activations", activations)
     _check_device(device)
-    given, path = str(path), as_path(SUBJECT, path)
+    given, path = str(path), as_path(SUBJECT, path, "model.gguf")
     if "://" in given:
         raise InputError(
             f"{SUBJECT}: {given} is an address, and nothing is fetched from here",
@@ -213,9 +215,12 @@ def _check_device(device: object) -> None:
     except TrustError:
         raise
     except LabError as error:
+        is_spec = isinstance(device, str) and not device.isidentifier()
+        why = f": {error.message.removeprefix('pipeline: ')}" if is_spec else ""
         raise ArgumentError(
-            f"{SUBJECT}: device is {shown(device)}: {error.message.removeprefix('pipeline: ')}",
-            hint="give a compiler: ll.CPUCompiler(), ll.CUDACompiler() or ll.MetalCompiler()",
+            f"{SUBJECT}: device is {shown(device)}{why}",
+            hint=f"give one of {', '.join(map(repr, DEVICES))}, or a compiler, as in "
+            "ll.CUDACompiler()",
         ) from None
 
 

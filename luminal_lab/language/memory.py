@@ -26,7 +26,7 @@ from luminal_lab.errors import ArgumentError, counted, nearest, whole_number
 from luminal_lab.importing.detect import FileKind
 from luminal_lab.importing.model_file import model_file
 from luminal_lab.kernels.memory.plan import MemoryPlan
-from luminal_lab.language.decoding import CHUNK, Reading
+from luminal_lab.language.decoding import CHUNK, Activations, Reading, of_prompts, of_steps
 from luminal_lab.nn.models.decoder import Decoder, DecoderConfig, ExpertsConfig
 from luminal_lab.nn.models.decoder_weights import load_decoder
 from luminal_lab.nn.models.decoders import ROWS, TYPES, from_config
@@ -78,6 +78,8 @@ class ModelMemory:
     """The most tokens of a context."""
     program: MemoryPlan = field(compare=False)
     """Where the values on the way live."""
+    steps: MemoryPlan | None = field(default=None, compare=False)
+    """Where those of a step live, if it has a graph of its own."""
 
     def keys(self, context: int) -> int:
         """Return the bytes of the cache for a context."""
@@ -90,7 +92,10 @@ class ModelMemory:
 
     def step(self, context: int) -> int:
         """Return the bytes on the way of the last step in a context."""
-        return self._on_the_way(1, self._within(context) - 1)
+        past = self._within(context) - 1
+        if self.steps is not None:
+            return self.steps.bind({"past": past}).arena_bytes
+        return self._on_the_way(1, past)
 
     def total(self, context: int) -> int:
         """Return the bytes of all of it.
@@ -218,7 +223,7 @@ def by_shape(config: DecoderConfig, form: str) -> Decoder:
     return model
 
 
-def plan_of(model: Decoder) -> ModelMemory:
+def plan_of(model: Decoder, activations: Activations = "float32") -> ModelMemory:
     """Return what memory a decoder takes whose weights are blocks, mapped, or not yet read.
 
     >>> from luminal_lab.language.memory import plan_of
@@ -233,15 +238,21 @@ def plan_of(model: Decoder) -> ModelMemory:
     weights = sum(
         p.blocks.raw.nbytes if p.blocks else prod(ints(p.shape)) * p.dtype.itemsize for p in values
     )
-    reading = Reading("decode", model, "seq", most)
+    reading = Reading("decode", model, "seq", most, of_prompts(activations))
     buffers = [buffer for pair in reading.cache.buffers for buffer in pair]
     kept = sum(prod(ints(b.shape)) * b.dtype.itemsize for b in buffers)
+    steps = None
+    if activations != "float32":
+        steps = _planned(Reading("decode", model, 1, most, of_steps(activations)))
+    return ModelMemory(weights, kept // most, most, _planned(reading), steps)
+
+
+def _planned(reading: Reading) -> MemoryPlan:
     compilation = reading.compile(CPUCompiler()).compilation
-    program = cast("DeviceProgram[Any]", compilation.program)
-    return ModelMemory(weights, kept // most, most, program.memory_plan)
+    return cast("DeviceProgram[Any]", compilation.program).memory_plan
 
 
-def plan_of_file(path: str | Path) -> ModelMemory | None:
+def plan_of_file(path: str | Path, activations: Activations = "float32") -> ModelMemory | None:
     """Return what memory the model of a file or a folder takes, or None if it holds no decoder.
 
     >>> from luminal_lab.language.memory import plan_of_file
@@ -254,9 +265,9 @@ def plan_of_file(path: str | Path) -> ModelMemory | None:
     if file.kind is FileKind.GGUF:
         if told.get("general.architecture") not in FORMATS:
             return None
-        return plan_of(load_decoder(from_gguf(told, file), file))
+        return plan_of(load_decoder(from_gguf(told, file), file), activations)
     names = told.get("architectures")
     kinds = [*cast("list[object]", names)] if isinstance(names, list) else []
     if told.get("model_type") not in TYPES and not any(kind in ROWS for kind in kinds):
         return None
-    return plan_of(load_decoder(from_config(told), file))
+    return plan_of(load_decoder(from_config(told), file), activations)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import ArgumentError, InputError, ModelError, whole_number
+from luminal_lab.errors import ArgumentError, InputError, ModelError, expect, whole_number
 from luminal_lab.language.decoding import Activations, Decoding, checked
 from luminal_lab.language.generation import Generation
 from luminal_lab.language.sampling import Sampler
@@ -54,7 +53,7 @@ class LanguageModel:
         self.name = name
         self.model = model
         self.tokenizer = tokenizer
-        self._template = template
+        self._template, self._chat = template, cast("ChatTemplate | None", None)
         self.context = context
         self.device = device
         self._activations: Activations = activations
@@ -67,7 +66,7 @@ class LanguageModel:
         prompt: str | Sequence[int],
         *,
         max_tokens: int | None = None,
-        temperature: float = 0.0,
+        temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
@@ -136,10 +135,31 @@ class LanguageModel:
         text = template.render(messages)
         return self.generate(self.tokenizer.encode(text, special=False), **options)
 
-    @cached_property
+    @property
     def template(self) -> ChatTemplate | None:
-        """How conversations are written for it, read when it is first needed; None without one."""
-        return None if self._template is None else self._template()
+        """How conversations are written for it, read when it is first needed; None without one.
+
+        It may be set to another one's, or to a template's text.
+        """
+        if self._chat is None and self._template is not None:
+            self._chat, self._template = self._template(), None
+        return self._chat
+
+    @template.setter
+    def template(self, template: ChatTemplate | str | None) -> None:
+        from luminal_lab.language.chat import ChatTemplate  # noqa: PLC0415  # loaded when used
+
+        if isinstance(template, str):
+            last = self.template
+            ends = ("", "") if last is None else (last.bos, last.eos)
+            template = ChatTemplate(template, bos=ends[0], eos=ends[1], path=self.name)
+        expect(
+            template,
+            ChatTemplate | None,
+            "template is {}",
+            "give the text of one, as in chat_template.jinja, or another model's template",
+        )
+        self._chat, self._template = template, None
 
     @property
     def activations(self) -> Activations:

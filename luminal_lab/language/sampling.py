@@ -29,7 +29,7 @@ MORE: Final = 8
 
 
 class Sampler:
-    """A way to choose the next token; temperature 0 takes the likeliest one.
+    """A way to choose the next token; without a temperature, or with 0, it is the likeliest one.
 
     `top_k` keeps the k likeliest tokens; `top_p` the fewest likeliest ones that reach this
     probability together; `min_p` those with at least this share of the likeliest one's. A
@@ -49,7 +49,7 @@ class Sampler:
 
     def __init__(
         self,
-        temperature: float = 0.0,
+        temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
@@ -59,7 +59,8 @@ class Sampler:
         logit_bias: Mapping[int, float] | None = None,
         seed: int | None = None,
     ) -> None:
-        self.temperature = _number("temperature", temperature, "0 or more; 0 is the likeliest", 0)
+        wanted = 0.0 if temperature is None else temperature
+        self.temperature = _number("temperature", wanted, "0 or more; 0 is the likeliest", 0)
         self.top_k = top_k if top_k is None else _whole("top_k", top_k, 1)
         self.top_p = top_p if top_p is None else _number("top_p", top_p, "above 0, up to 1", 0, 1)
         self.min_p = min_p if min_p is None else _number("min_p", min_p, "from 0 to 1", 0, 1)
@@ -73,6 +74,14 @@ class Sampler:
         self.frequency_penalty = _number("frequency_penalty", frequency_penalty, "a number")
         self.logit_bias = {} if logit_bias is None else _biases(logit_bias)
         self.seed = seed if seed is None else _whole("seed", seed, 0)
+        if temperature is None:
+            given = {"top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+            for name in (name for name, value in given.items() if value is not None):
+                raise ArgumentError(
+                    f"generate: {name}={given[name]} without a temperature changes nothing: the "
+                    "likeliest token is taken each time",
+                    hint=f"give temperature=1.0, so that tokens are drawn, or leave {name} out",
+                )
         self._random = np.random.default_rng(self.seed)
 
     @override
@@ -124,8 +133,8 @@ class Sampler:
         for id, bias in self.logit_bias.items():
             if id >= len(x):
                 raise ArgumentError(
-                    f"pick: logit_bias has the token {id:,}, and there are {len(x):,}",
-                    hint="tokens count from 0",
+                    f"generate: logit_bias has the token {id:,}, and the model knows {len(x):,}",
+                    hint=f"they count from 0 to {len(x) - 1:,}",
                 )
             x[id] += bias
         if self.repetition_penalty != 1 or self.presence_penalty or self.frequency_penalty:
@@ -243,7 +252,7 @@ def _number(name: str, value: object, allowed: str, low: float = -inf, high: flo
 def _whole(name: str, value: object, least: int) -> int:
     number = whole_number(value)
     if number is None or number < least:
-        _refuse(name, value, f"a whole number, {least} or more, or None")
+        _refuse(name, value, f"a whole number, {least} or more; leave it out for none")
     return number
 
 

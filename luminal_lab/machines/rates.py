@@ -28,8 +28,8 @@ SCHEMA = 1
 SPREAD = 0.2
 """The largest gap between the median and the best sample on an idle machine."""
 DOUBT = (
-    "something else was running while the rates were measured: peak_rates(fresh=True) measures "
-    "them again"
+    "something else was running while the rates were measured: "
+    "ll.devices.peak_rates(fresh=True) measures them again"
 )
 How: TypeAlias = Literal["measured", "estimated", "stated"]
 Bound: TypeAlias = Literal["FMA", "memory", "cache"]

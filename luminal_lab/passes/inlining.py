@@ -63,10 +63,19 @@ class Inlining(Pass):
 
     def takes(self, name: str) -> bool:
         """Return whether calls of a body are inlined; text numbers bodies with equal names."""
-        plain = re.sub(r"_\d+$", "", name)
+        plain = plain_name(name)
         if self.only:
             return not {name, plain}.isdisjoint(self.only)
         return plain not in WHOLE
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a body without the number that text gives to equal ones.
+
+    >>> plain_name("q4_0_by_int8_2"), plain_name("int8_activations")
+    ('q4_0_by_int8', 'int8_activations')
+    """
+    return re.sub(r"_\d+$", "", name)
 
 
 def inlined(ir: IR) -> int:

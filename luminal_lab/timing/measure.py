@@ -181,7 +181,8 @@ def limit_of(work: Work, rates: PeakRates, threads: int | None = None) -> Limit 
     """Return the least time for some work, if the work is known."""
     if work.read is None or work.written is None:
         return None
-    flops, dtype = work.flops or 0, work.dtype.name.removesuffix("_")
+    # Whole numbers are multiplied and added at rates that are not measured.
+    flops, dtype = work.floats or 0, work.dtype.name.removesuffix("_")
     return rates.limit(
         flops=flops, read=work.read, written=work.written, dtype=dtype, threads=threads
     )

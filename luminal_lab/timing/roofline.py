@@ -115,7 +115,7 @@ def modelled(
         limit = specification.rates.limit(flops=0, read=work.read or 0, written=work.written or 0)
         bound = "cache" if limit.bound == "cache" else "memory"
         memory, figure = limit.seconds, specification.bandwidth
-        compute = flops / (specification.rates.gflops(peak.dtype) * 1e9)
+        compute = (work.floats or 0) / (specification.rates.gflops(peak.dtype) * 1e9)
         ignored = [caveat for caveat in ignored if caveat != CACHES]
     seconds = max(compute, memory, launch)
     if seconds == compute:
@@ -151,7 +151,8 @@ def work_of_kernel(kernel: Kernel | Definition, dims: Mapping[str, int]) -> Work
         return work_of_definition(kernel, dims)
     if kernel.definition is not None:
         return work_of_definition(kernel.definition, dims)
-    return Work(kernel.flops(dims), kernel.bytes(dims), 0, DType.float32)
+    flops = kernel.flops(dims)
+    return Work(flops, kernel.bytes(dims), 0, DType.float32, flops)
 
 
 def _peak(

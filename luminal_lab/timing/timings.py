@@ -50,7 +50,7 @@ CACHED = (
 )
 TOO_LOW = (
     "that roof is in doubt: the processor has done more than was measured of it; "
-    "peak_rates(fresh=True) measures it again"
+    "ll.devices.peak_rates(fresh=True) measures it again"
 )
 IN_DOUBT: Final = {"FMA": TOO_LOW, "memory": CACHED, "cache": CACHED}
 """Why a launch may exceed a roof."""
@@ -278,6 +278,9 @@ class Timings(Charted, Displayed):
             least = sorted((row.seconds for row in self.rows), reverse=True)[MOST_SHOWN - 1]
             shown = [pair for pair in shown if pair[0].seconds >= least][:MOST_SHOWN]
         header = [(">", ""), (">", self.unit), *HEADER[1:]]
+        if self._only_line:
+            title += f"; all from {self._only_line}"
+            header[-1] = ("<", "module")
         lines = [title, *aligned(header, [self._cells(*pair) for pair in shown])]
         hidden = len(self.rows) - len(shown)
         if hidden:
@@ -356,7 +359,17 @@ class Timings(Charted, Displayed):
         mark = ">" if slowest else ""
         times = [mark, self.shown(row.seconds), spread, size, gbytes, gflops, share, bound]
         name = label + (" (host)" if row.kind == "host" else "")
-        return [*times, name, _lines(row)]
+        return [*times, name, _modules(row) if self._only_line else _lines(row)]
+
+    @cached_property
+    def _only_line(self) -> str:
+        """The line from which all launches of several modules come, as of a model that was loaded.
+
+        Of such rows their modules say more.
+        """
+        lines = {_lines(row) for row in self.rows if row.origins}
+        modules = {_modules(row) for row in self.rows}
+        return lines.pop() if len(lines) == 1 < len(modules) else ""
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -617,6 +630,15 @@ def _lines(row: Timing) -> str:
     shown = [f" {share:.0%}" for share in shares] or [""] * len(row.origins)
     pairs = zip(row.origins[:2], shown[:2], strict=True)
     return "; ".join(f"{line}{share}" for line, share in pairs) + more
+
+
+def _modules(row: Timing) -> str:
+    """Return the module whose work most of a launch is, and how many others there are."""
+    shares: dict[str, float] = {}
+    for part in row.parts:
+        shares[part.scope] = shares.get(part.scope, 0.0) + part.share
+    most = max(shares, key=lambda scope: shares[scope], default="")
+    return most + (f" and {len(shares) - 1} more" if len(shares) > 1 else "")
 
 
 def _record(row: Timing) -> list[object]:

@@ -36,6 +36,8 @@ class Work(NamedTuple):
     read: int | None
     written: int | None
     dtype: DType
+    floats: int | None = None
+    """The operations that make floats, which a rate of multiplying and adding limits."""
 
     @property
     def bytes(self) -> int | None:
@@ -53,13 +55,14 @@ def work_of(ir: IR, node: Node, dims: Mapping[str, int], *, inside: Container[in
     written = sum(_bytes(type, dims) for type in node.types)
     parts = _gathered(ir, node, inside)
     flops = known_sum(_flops(ir, part, dims) for part in parts)
+    floats = known_sum(_flops(ir, part, dims) for part in parts if part.dtype.is_float)
     own = {part.id for part in parts}
     given = {id for part in parts for id in part.sources if id not in own}
     behind: dict[int, int] = {}
     for id in sorted(given):
         base = _behind(ir, ir[id])
         behind[base.id] = _read(ir[id], base, dims)
-    work = Work(flops, sum(behind.values()), written, node.dtype)
+    work = Work(flops, sum(behind.values()), written, node.dtype, floats)
     match node.op:
         case ops.Region(body=body):
             return _of_body(body, dims, work)
@@ -70,7 +73,7 @@ def work_of(ir: IR, node: Node, dims: Mapping[str, int], *, inside: Container[in
             rows = _bytes(ir[node.sources[1]].type, dims)
             return work._replace(read=rows, written=rows)
         case _:
-            return work if is_work(node) else Work(0, 0, 0, node.dtype)
+            return work if is_work(node) else Work(0, 0, 0, node.dtype, 0)
 
 
 def _gathered(ir: IR, node: Node, inside: Container[int]) -> list[Node]:
@@ -143,7 +146,8 @@ def work_of_definition(definition: Definition, dims: Mapping[str, int]) -> Work:
     read = bytes_moved(definition, dims) - written
     dtypes = [type.dtype for type in definition.types.values() if type.dtype.is_float]
     dtype = max(dtypes or [DType.float32], key=lambda dtype: dtype.itemsize)
-    return Work(flops(definition, dims), read, written, dtype)
+    floats = flops(definition, dims, floats=True)
+    return Work(flops(definition, dims), read, written, dtype, floats)
 
 
 def _of_body(body: IR, dims: Mapping[str, int], outside: Work) -> Work:
@@ -151,7 +155,9 @@ def _of_body(body: IR, dims: Mapping[str, int], outside: Work) -> Work:
     if known is not None:
         return known
     # It is not in index notation: add up the work of its nodes.
-    return outside._replace(flops=known_sum(work_of(body, n, dims).flops for n in body.nodes))
+    each = [work_of(body, node, dims) for node in body.nodes]
+    flops, floats = (known_sum(getattr(work, of) for work in each) for of in ("flops", "floats"))
+    return outside._replace(flops=flops, floats=floats)
 
 
 @lru_cache(maxsize=256)

@@ -48,7 +48,8 @@ def test_options_reach_the_model(capsys, folder, lm):
 
 def test_steps_may_multiply_integers(capsys, folder):
     words = ["--max-tokens", 3, "--activations"]
-    status, _, err = ask(capsys, "generate", folder, "Tell me", *words, "int8")
+    with pytest.warns(ll.LabWarning, match="^activations in int8 change nothing: "):
+        status, _, err = ask(capsys, "generate", folder, "Tell me", *words, "int8")
     assert (status, err) == (0, "")
     status, _, err = ask(capsys, "generate", folder, "Tell me", *words, "int4")
     assert status == 2
@@ -80,12 +81,12 @@ def test_numbers_go_to_standard_error(capsys, folder):
     ("words", "why"),
     [
         (["--system", "Be brief."], "generate: --system is for conversations"),
-        (["--temperature", "-1"], "generate: temperature is -1.0"),
-        (["--max-tokens", "0"], "generate: max_tokens is 0"),
+        (["--temperature", "-1"], "generate: --temperature is -1.0"),
+        (["--max-tokens", "0"], "generate: --max-tokens is 0"),
         (["--max-tokens", "many"], "generate: --max-tokens cannot be 'many'"),
         (["--stop", ""], "stop: string 0 is ''"),
-        (["--context", "0"], "load: context is 0"),
-        (["--context", "65"], "load: {folder}: context is 65, and the model was made for 64"),
+        (["--context", "0"], "load: --context is 0"),
+        (["--context", "65"], "load: {folder}: --context is 65, and the model was made for 64"),
         (["--heat", "3"], "generate: it does not take '--heat'"),
     ],
 )
@@ -133,3 +134,36 @@ def test_ctrl_c_leaves_what_was_written(tmp_path):
     assert process.returncode == 130
     assert (first + rest).endswith("\n")
     assert err == "stopped\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["--context", 8192], "--context is 8,192, and", "give at most --context 64"),
+        (["--context", 0], "load: --context is 0", "give a number of tokens, as in --context 8192"),
+        (
+            ["--top-k", 3],
+            "generate: --top-k 3 without a temperature changes nothing: the likeliest token is "
+            "taken each time",
+            "give --temperature 1.0, so that tokens are drawn, or leave --top-k out",
+        ),
+        (["--max-tokens", 0], "generate: --max-tokens is 0", "give a whole number, 1 or more, or"),
+        (["--temp", 1], "generate: it does not take '--temp'", "here it is --temperature"),
+        (["-n", 1], "generate: it does not take '-n'", "here it is --max-tokens"),
+        (["-c", 1], "generate: it does not take '-c'", "here it is --context"),
+        (["-p", "Hi"], "it does not take '-p'", "here it is MODEL PROMPT, without an option"),
+        (["-x"], "it does not take '-x'", "luminal-lab generate --help says what it takes"),
+    ],
+)
+def test_what_is_told_of_a_command_is_in_its_words(capsys, folder, words, message, hint):
+    status, _, err = ask(capsys, "generate", folder, "Tell me", *words)
+    assert status == 2
+    assert message in err
+    assert f"\nhint: {hint}" in err
+
+
+def test_what_others_call_a_command(capsys):
+    _, _, err = ask(capsys, "inspect", "model.gguf")
+    assert err.endswith("\nhint: luminal-lab models inspect FILE\n")
+    _, _, err = ask(capsys, "models", "model.gguf")
+    assert err.endswith("\nhint: write inspect before it\n")

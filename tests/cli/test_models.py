@@ -41,7 +41,7 @@ def test_a_model_of_language_needs_a_cache(capsys, tmp_path):
     status, out, _ = ask(capsys, "models", "inspect", gguf(tmp_path))
     assert "keys and values of a context of 2,048 tokens" in out  # as many as it was made for
     status, _, err = ask(capsys, "models", "inspect", gguf(tmp_path), "--context", "5000")
-    assert (status, err.startswith("memory: context is 5,000, and the ")) == (2, True)
+    assert (status, err.startswith("memory: --context is 5,000, and the ")) == (2, True)
 
 
 def test_weights_of_no_decoder_have_no_context(capsys, tmp_path):

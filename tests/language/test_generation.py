@@ -3,12 +3,13 @@
 import math
 from pathlib import Path
 from signal import SIGINT, raise_signal
+from typing import Any
 
 import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.errors import ArgumentError, InputError, Interrupted
+from luminal_lab.errors import ArgumentError, InputError, Interrupted, ModelError
 from luminal_lab.language.generation import GeneratedText
 from luminal_lab.language.model import LanguageModel
 from tests.expect import error_of
@@ -335,3 +336,38 @@ def test_what_is_shown(lm):
     generation.result()
     assert repr(generation) == ("<Generation: 2 tokens; it has as many tokens as were asked for>")
     assert lm.session().compilation.ir.outputs
+
+
+@pytest.mark.parametrize("option", ["top_k", "top_p", "min_p", "seed"])
+def test_what_only_counts_with_a_temperature_is_not_ignored_without_one(lm, option):
+    error = error_of(lambda: lm.generate("Tell me", **{option: 1}), ArgumentError)
+    assert error.message.startswith(f"generate: {option}=1 without a temperature changes nothing")
+    assert lm.generate("Tell me", temperature=0, max_tokens=1, **{option: 1}).result().ids
+
+
+def test_tokens_that_a_bias_names_are_the_model_s(lm):
+    error = error_of(lambda: next(lm.generate("Tell me", logit_bias={300: 1.0})), ArgumentError)
+    assert error.message == "generate: logit_bias has the token 300, and the model knows 259"
+
+
+def test_a_template_may_be_set(lm):
+    messages = [{"role": "user", "content": "Hi"}]
+    before = lm.template
+    assert before is not None
+    lm.template = "{{ bos_token }}{% for each in messages %}{{ each.content }}!{% endfor %}"
+    try:
+        assert vars(lm)["_chat"].render(messages) == "<s>Hi!"
+        wrong: Any = 3
+        error = error_of(lambda: setattr(lm, "template", wrong), ArgumentError)
+        assert error.message == "template is 3"
+        lm.template = None
+        assert error_of(lambda: lm.chat(messages), ModelError).message.startswith("chat: ")
+    finally:
+        lm.template = before
+
+
+def test_what_a_compile_takes_is_no_part_of_a_text_s_time(folder):
+    lm = ll.load(folder, kind="text")
+    first, second = (lm.generate("Tell me", max_tokens=2).result() for _ in range(2))
+    assert first.compile_seconds > first.prompt_seconds + first.seconds
+    assert second.compile_seconds == 0

@@ -11,6 +11,7 @@ from luminal_lab.devices.cuda import driver
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, ModelError
 from luminal_lab.language import load as load_module
 from luminal_lab.language.embedder import Embedder
+from luminal_lab.language.load import DEVICES
 from luminal_lab.language.model import LanguageModel
 from luminal_lab.language.transcriber import Transcriber
 from luminal_lab.nn.models import decoder_weights
@@ -73,6 +74,7 @@ def test_activations_are_checked(tmp_path):
 
 def test_other_activations_count_from_the_next_text_on(tmp_path):
     lm = ll.load(published_decoder(tmp_path / "llama"), kind="text")
+    ll.quantise(lm.model, "q4_0")
     before = lm.session()
     lm.activations = "int8"
     assert lm.session() is not before
@@ -80,6 +82,28 @@ def test_other_activations_count_from_the_next_text_on(tmp_path):
     error = error_of(lambda: setattr(lm, "activations", "int4"), ArgumentError)
     assert error.message == "activations is 'int4'"
     assert lm.activations == "int8"
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "of"),
+    [
+        ("int8", "", "of fewer than eight bits a value"),
+        ("int8", "q8_0", "of fewer than eight bits a value"),
+        ("bfloat16", "q4_0", "in bfloat16"),
+    ],
+)
+def test_activations_that_change_nothing_say_so(tmp_path, kind, form, of):
+    """When the graph is made: until then, what was loaded may still be quantised."""
+    lm = ll.load(published_decoder(tmp_path / "llama"), kind="text", activations=kind)
+    if form:
+        ll.quantise(lm.model, form)
+    expected = (
+        f"activations in {kind} change nothing: this model multiplies by no matrix {of}\n"
+        "hint: leave activations out"
+    )
+    with pytest.warns(ll.LabWarning) as told:
+        lm.generate("Tell me", max_tokens=3).result()
+    assert [str(each.message) for each in told] == [expected]
 
 
 @pytest.mark.parametrize("device", ["cuda", ll.CUDACompiler(arch="sm_90"), [ll.CUDACompiler()]])
@@ -95,14 +119,22 @@ def test_what_is_no_device_is_told(tmp_path):
     for device in ("cpu", "cuda{emulate = true}", ll.MetalCompiler(emulate=True)):
         ll.load(folder, device=device)
     for device, why in {
-        "gpu": "'gpu': pipeline, column 1: there is no pass 'gpu'",
-        3: "3: 3 is not a pass",
-        ll.Graph(): "<Graph main: 0 nodes, 0 inputs, 0 out…: <Graph main: 0 nodes, 0 inputs, "
-        "0 outputs; print(cx) shows it> is not a pass",
+        "gpu": "'gpu'",
+        3: "3",
+        ll.Graph(): "<Graph main: 0 nodes, 0 inputs, 0 out…",
+        "cuda{arch = 3}": "'cuda{arch = 3}': pipeline, column 5: cuda: the architecture is '3'",
     }.items():
         error = error_of(lambda device=device: ll.load(folder, device=device), ArgumentError)
         assert error.message == f"load: device is {why}"
-        assert error.hint.startswith("give a compiler: ll.CPUCompiler()")
+        assert error.hint == (
+            "give one of 'cpu', 'cuda', 'metal', 'webgpu', 'xla', or a compiler, as in "
+            "ll.CUDACompiler()"
+        )
+
+
+def test_all_devices_are_named():
+    compilers: list[Any] = [getattr(ll, name) for name in ll.__all__ if name.endswith("Compiler")]
+    assert {cls.name for cls in compilers if cls is not ll.GenericCompiler} == {*DEVICES}
 
 
 def test_a_folder_may_be_named_by_a_file_of_it(tmp_path):
@@ -249,3 +281,18 @@ def test_layers_without_weights_are_not_made(tmp_path, monkeypatch, kind):
     assert error.message.startswith(f"load: {folder}: ")
     assert error.message.endswith(f"the model has 1,000 layers, and its weights have {has}")
     assert error.hint == ("the configuration and the weights are of two models; fetch both again")
+
+
+def test_what_is_no_path_and_what_is_not_there(tmp_path, monkeypatch):
+    wrong: Any = None
+    assert error_of(lambda: ll.load(wrong), ArgumentError).hint == 'as in "model.gguf"'
+    published_decoder(tmp_path / "rain")
+    (tmp_path / "main").mkdir()
+    (tmp_path / "models.txt").touch()
+    monkeypatch.chdir(tmp_path)
+    for name, near in {"ran": "rain", tmp_path / "ran": "rain"}.items():
+        error = error_of(lambda name=name: ll.load(name), InputError)
+        assert error.hint == f"did you mean {near!r}?"
+    for name in ("mains/x.gguf", tmp_path / "maine", tmp_path / "models.tx"):  # of no use here
+        error = error_of(lambda name=name: ll.load(name), InputError)
+        assert error.hint == f"the current folder is {tmp_path}"

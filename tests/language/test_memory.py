@@ -195,3 +195,14 @@ def test_the_weights_are_those_of_published_files(page):
             p.blocks.raw.nbytes if p.blocks else p.shape[0] * 4 for p in model.parameters().values()
         )
         assert held == size, form
+
+
+def test_steps_that_round_have_a_plan_of_their_own(tmp_path):
+    path = gguf(tmp_path)
+    with pytest.warns(ll.LabWarning, match="^activations in bfloat16 change nothing"):
+        plan = plan_of_file(path, "bfloat16")
+    plain = plan_of_file(path)
+    assert plan is not None
+    assert plain is not None
+    assert plan.steps is not None
+    assert plan.chunk(64) == plain.chunk(64)

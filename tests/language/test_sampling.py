@@ -192,8 +192,8 @@ def test_what_was_asked_for_is_shown():
         ({"temperature": -1}, "temperature is -1", "0 or more; 0 is the likeliest"),
         ({"temperature": NAN}, "temperature is nan", "0 or more; 0 is the likeliest"),
         ({"temperature": "1"}, "temperature is '1'", "0 or more; 0 is the likeliest"),
-        ({"top_k": 0}, "top_k is 0", "a whole number, 1 or more, or None"),
-        ({"top_k": 2.5}, "top_k is 2.5", "a whole number, 1 or more, or None"),
+        ({"top_k": 0}, "top_k is 0", "a whole number, 1 or more; leave it out for none"),
+        ({"top_k": 2.5}, "top_k is 2.5", "a whole number, 1 or more; leave it out for none"),
         ({"top_p": 0}, "top_p is 0", "above 0, up to 1"),
         ({"top_p": 1.1}, "top_p is 1.1", "above 0, up to 1"),
         ({"min_p": -0.1}, "min_p is -0.1", "from 0 to 1"),
@@ -211,7 +211,7 @@ def test_what_was_asked_for_is_shown():
             "a number by the id of a token; this is no id",
         ),
         ({"logit_bias": {1: NAN}}, "logit_bias of token 1 is nan", "a number, or -inf"),
-        ({"seed": -1}, "seed is -1", "a whole number, 0 or more, or None"),
+        ({"seed": -1}, "seed is -1", "a whole number, 0 or more; leave it out for none"),
     ],
 )
 def test_a_wrong_option_is_told(options, message, hint):
@@ -232,7 +232,8 @@ def test_a_wrong_option_is_told(options, message, hint):
 )
 def test_wrong_logits_are_told(logits, message):
     error = error_of(lambda: Sampler().pick(np.array(logits), []), ArgumentError)
-    assert error.message == f"pick: {message}"
+    subject = "generate" if message.startswith("logit_bias") else "pick"
+    assert error.message == f"{subject}: {message}"
 
 
 @pytest.mark.parametrize(
@@ -241,13 +242,14 @@ def test_wrong_logits_are_told(logits, message):
         ([2], {"presence_penalty": 1}, "text has the token 2, and there are 2"),
         ([-1], {"presence_penalty": 1}, "text has the token -1, and there are 2"),
         ([0.5], {"presence_penalty": 1}, "text is [0.5]"),
-        ([], {"logit_bias": {7: 1}}, "logit_bias has the token 7, and there are 2"),
+        ([], {"logit_bias": {7: 1}}, "logit_bias has the token 7, and the model knows 2"),
         ([], {"logit_bias": {0: -INF, 1: -INF}}, "no token is left: all logits are -inf"),
     ],
 )
 def test_tokens_that_are_not_there_are_told(text, options, message):
     error = error_of(lambda: Sampler(**options).pick(np.zeros(2), text), ArgumentError)
-    assert error.message == f"pick: {message}"
+    subject = "generate" if message.startswith("logit_bias") else "pick"
+    assert error.message == f"{subject}: {message}"
 
 
 def test_a_list_is_no_array():

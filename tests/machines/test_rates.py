@@ -127,8 +127,8 @@ def test_samples_that_lie_far_apart_are_doubted():
     doubtful = replace(MACHINE, rates=(noisy,))
     assert doubtful.is_doubtful
     assert str(doubtful).splitlines()[-1] == (
-        "something else was running while the rates were measured: peak_rates(fresh=True) "
-        "measures them again"
+        "something else was running while the rates were measured: "
+        "ll.devices.peak_rates(fresh=True) measures them again"
     )
     loaded = replace(MACHINE, rates=(replace(steady, busy=1.04),))
     assert loaded.is_doubtful

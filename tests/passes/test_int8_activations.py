@@ -67,6 +67,7 @@ def test_only_what_is_multiplied_is_rounded(form):
 def test_kernels_add_up_bytes(form):
     cx, _ = graph(drawn(form, (48, 512)), np.ones((1, 512), "float32"), ll.Int8Activations())
     assert "lab_dots_u8(" in cx.kernels[-1].source
+    assert [kernel.name for kernel in cx.kernels] == ["int8_activations", f"{form}_by_int8"]
 
 
 def results(body: Any, given: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -10,6 +10,7 @@ import pytest
 
 from luminal_lab.errors import ArgumentError, DeviceError, GraphError, RangeError, RecordingError
 from luminal_lab.machines.rates import Limit, PeakRates
+from luminal_lab.timing.folded import Part
 from luminal_lab.timing.timings import Timing, Timings, spread_of
 from tests.expect import error_of
 from tests.needs import need
@@ -246,3 +247,17 @@ def test_a_row_in_a_line():
 def test_one_of_a_kind_is_not_many():
     text = str(replace(TIMINGS, rows=(replace(HOST, samples=(1 * MS,)),), whole=(), warm_up=1))
     assert "clock perf_counter, 1 sample after 1 run to warm up" in text
+
+
+def test_launches_of_one_line_are_told_apart_by_their_modules():
+    """As those of a model that was loaded, and not written, in the user's file."""
+    line = {"origins": ("run.py:3",), "shares": ()}
+    first = replace(GELU, **line, parts=(Part("h.0", "run.py:3", 0.7), Part("h", "run.py:3", 0.3)))
+    second = replace(GELU, **line, parts=(Part("h.1", "run.py:3", 1.0),))
+    text = str(replace(TIMINGS, rows=(first, second)))
+    title, head, *rows = text.splitlines()
+    assert title.endswith("; all from run.py:3")
+    assert head.endswith("launch           module")
+    assert [row.rpartition("  ")[2] for row in rows[:2]] == ["h.0 and 1 more", "h.1"]
+    for rows in ((first, first), (first, replace(second, origins=("run.py:4",)))):
+        assert "all from" not in str(replace(TIMINGS, rows=rows))

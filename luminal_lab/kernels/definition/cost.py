@@ -26,8 +26,10 @@ TYPICAL = 512
 Visited: TypeAlias = tuple[Term, Dim]
 
 
-def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
-    """Return how many operations on numbers the terms ask for.
+def flops(
+    definition: Definition, dims: Mapping[str, int] = NO_DIMS, *, floats: bool = False
+) -> int:
+    """Return how many operations on numbers the terms ask for, or how many make floats.
 
     An elementwise op counts as one, except casts, choices and the -1 of a - b; so does each step of
     a fold. What is written twice around the same axes counts once; guards count as if they held.
@@ -38,11 +40,11 @@ def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
     >>> flops(parse_definition(text), {"n": 10}), bytes_moved(parse_definition(text), {"n": 10})
     (640, 608)
     """
-    return evaluate(open_flops(definition), dims)
+    return evaluate(open_flops(definition, floats=floats), dims)
 
 
-def open_flops(definition: Definition) -> Dim:
-    """Return how many operations on numbers the terms ask for, for any sizes.
+def open_flops(definition: Definition, *, floats: bool = False) -> Dim:
+    """Return how many operations on numbers the terms ask for, or make floats, for any sizes.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> text = '''kernel sums(a: f32[n, 8]) -> (b: f32[n])
@@ -52,6 +54,8 @@ def open_flops(definition: Definition) -> Dim:
     """
     total: Dim = 0
     for term, points in _visited(definition):
+        if floats and not term.dtype.is_float:
+            continue
         match term:
             case Fold(states=None, size=size):
                 total = total + points * size

@@ -38,6 +38,8 @@ class PlannedKernel(NamedTuple):
     """Its nodes that are stored, in order."""
     rule: str
     because: str
+    name: str = ""
+    """What the kernel is called; empty if its nodes say it."""
 
 
 def plan(region: FusedRegion, rule: str, because: str) -> PlannedKernel:
@@ -53,13 +55,13 @@ def write(edit: Edit, reading: GraphReading, plans: Sequence[PlannedKernel]) -> 
     """Replace the results of regions by calls, and record which nodes are kept apart."""
     bodies: Bodies = {}
     stored = reading.forms.union(id for planned in plans for id in planned.exits)
-    for region, exits, rule, because in reversed(plans):
+    for region, exits, rule, because, given in reversed(plans):
         inside, sources = _split(edit, region, exits, stored.difference(exits))
         for id, reason in region.apart.items():
             if reason and not region.has(reading.ir[id]):
                 edit.refuse(rule, id, because=f"kept apart: {reason}")
         with edit.firing(rule, because):
-            name = kernel_name(rule, inside)
+            name = given or kernel_name(rule, inside)
             fused = _fused(edit, inside, exits)
             body = body_of(inside, sources, exits, bodies, name, fused)
             call = edit.insert(Call(body), *sources, like=list(reversed(inside)))

@@ -3,12 +3,13 @@
 attention       attention, attention_causal
 contraction     matmul, matmul_add_gelu, convolution_relu
 rows            softmax, log_softmax, layer_norm, rms_norm
+whole           what the pass calls it that made it, and what follows: q4_k_by_int8_add
 anything else   its first and its last ops: mul_add, max_less_than_where
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Elementwise, Reduce
@@ -31,6 +32,8 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rms_norm", ("sum", "sqrt", "recip")),
 )
 """Rows that have a name, by ops that occur in this order; the first that fits is taken."""
+COMPUTING = Elementwise, Reduce, Gather, Random
+"""What names mention."""
 MOST_AFTER = 2
 """The most ops after a product that its name mentions."""
 
@@ -40,9 +43,7 @@ def kernel_name(rule: str, inside: Sequence[Node]) -> str:
 
     Most chains have no name of their own.
     """
-    computing = [
-        node for node in inside if isinstance(node.op, (Elementwise, Reduce, Gather, Random))
-    ]
+    computing = [node for node in inside if isinstance(node.op, COMPUTING)]
     words = [_word(node) for node in computing]
     if rule == "chain":
         folds = [type(node.op) for node in inside if isinstance(node.op, Reduce)]
@@ -67,9 +68,14 @@ def _product(inside: Sequence[Node], computing: list[Node], words: list[str]) ->
     """Yield the word for a sum of products, and the ops applied to it."""
     sums = [at for at, node in enumerate(computing) if isinstance(node.op, SumReduce)]
     yield "convolution" if any(isinstance(node.op, Window) for node in inside) else "matmul"
-    after = computing[sums[-1] + 1 :] if sums else []
-    named = [_word(node) for node in after if not isinstance(node.op, Cast)]
-    yield from [*dict.fromkeys(named)][-MOST_AFTER:]
+    yield from words_after(computing[sums[-1] + 1 :] if sums else [])
+
+
+def words_after(nodes: Iterable[Node]) -> list[str]:
+    """Return the words for what follows a product, the last ones."""
+    computing = [node for node in nodes if isinstance(node.op, COMPUTING)]
+    named = [_word(node) for node in computing if not isinstance(node.op, Cast)]
+    return [*dict.fromkeys(named)][-MOST_AFTER:]
 
 
 def _is_causal(inside: Sequence[Node]) -> bool:

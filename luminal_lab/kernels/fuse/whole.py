@@ -20,10 +20,11 @@ from luminal_lab.core.ops import Call
 from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.fuse.body import PlannedKernel, plan, write
 from luminal_lab.kernels.fuse.contraction import follow
+from luminal_lab.kernels.fuse.names import words_after
 from luminal_lab.kernels.fuse.reading import GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion, Inner
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.inlining import Inlining, inline
+from luminal_lab.passes.inlining import Inlining, inline, plain_name
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,28 @@ class FuseWhole(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        takes, whole = Inlining().takes, list[tuple[Node, list[int]]]()
+        takes, whole = Inlining().takes, list[tuple[Node, IR, list[int]]]()
         for call in ir.nodes:
             if isinstance(call.op, Call) and not takes(call.op.body.name):
-                whole.append((call, inline(edit[call.id], call.op.body, edit)))
+                body = call.op.body
+                whole.append((call, body, inline(edit[call.id], body, edit)))
         if whole:
             reading = GraphReading(edit.ir())
             write(edit, reading, [self._planned(reading, *each) for each in reversed(whole)])
 
-    def _planned(self, reading: GraphReading, call: Node, members: list[int]) -> PlannedKernel:
+    def _planned(
+        self, reading: GraphReading, call: Node, called: IR, members: list[int]
+    ) -> PlannedKernel:
         region = FusedRegion(reading, _too_costly)
         for id in members:
             if id in reading.computing:
                 region.add(reading.ir[id], (False,) * len(reading.ir[id].shape))
+        own = {*region.members}
         if not call.extra:
             follow(region, reading.ir[max(region.members)])
-        return plan(region, "whole", f"{call} is to be one kernel")
+        after = [reading.ir[id] for id in sorted(region.members) if id not in own]
+        name = "_".join([plain_name(called.name), *words_after(after)])
+        return plan(region, "whole", f"{call} is to be one kernel")._replace(name=name)
 
 
 def _too_costly(node: Node, inner: Inner) -> str:
