@@ -26,8 +26,8 @@ matmul-float16 matmul-bfloat16 linear-gelu-bfloat16
 small-add small-softmax small-chain small-mlp
 call-step call-execute call-function
 compile-cold compile-cached
-import compile-ten-cold compile-unawaited compile-known compile-gpt2-train-cached
-compile-convnet-cold
+build-gpt2 import compile-ten-cold compile-unawaited compile-known compile-gpt2-train-cached
+compile-snapshots compile-convnet-cold
 """.split()  # noqa: SIM905  # a list of names reads better so
 
 
