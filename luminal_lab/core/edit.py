@@ -5,7 +5,7 @@ about them.
 """
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -352,19 +352,25 @@ class Edit(NodeLookup):
 
     def _refuse_cycle(self, old: Node, new: Node, users: set[int]) -> None:
         """Raise if `new` depends on any of the users that would read it."""
-        lowest = min([self._ranks[id] for id in users], default=math.inf)
-        todo, seen = [new.id], {new.id}
-        while todo:
-            id = todo.pop()
-            if id in users:
-                raise GraphError(
-                    f"replace: {new} cannot take the place of {old}: it is computed from "
-                    f"{self[id]}, which would read it, and that is a cycle",
-                    hint=f"compute {new} from a copy of {old}: insert its op on its sources again",
-                )
-            fresh = {s for s in self[id].sources if self._ranks[s] >= lowest} - seen
+        if (id := self.made_of(new.id, users)) is not None:
+            raise GraphError(
+                f"replace: {new} cannot take the place of {old}: it is computed from "
+                f"{self[id]}, which would read it, and that is a cycle",
+                hint=f"compute {new} from a copy of {old}: insert its op on its sources again",
+            )
+
+    def made_of(self, node: int, others: Collection[int]) -> int | None:
+        """Return one of some nodes that a node is or is computed from, if there is one."""
+        ranks, flat = self._ranks, self.table.flat
+        lowest = min([ranks[id] for id in others], default=math.inf)
+        todo, seen = [node], {node}
+        for id in todo:  # it grows
+            if id in others:
+                return id
+            fresh = {s for s in (flat[id] or self[id]).sources if ranks[s] >= lowest} - seen
             seen |= fresh
             todo += fresh
+        return None
 
     def _lift(self, id: int) -> None:
         """Raise the ranks of a node's descendants above its own; after many lifts, rank anew."""

@@ -46,9 +46,9 @@ class FuseWhole(Pass):
         region = FusedRegion(reading, _too_costly)
         for id in members:
             if id in reading.computing:
-                region.add(reading.ir[id], (False,) * len(reading.ir[id].shape))
+                region.add(reading.node_of[id], (False,) * len(reading.node_of[id].shape))
         if not call.extra:
-            follow(region, reading.ir[max(region.members)])
+            follow(region, reading.node_of[max(region.members)])
         return plan(region, "whole", f"{call} is to be one kernel")
 
 
