@@ -146,7 +146,7 @@ class Table:
 
     @property
     def flat(self) -> list[Node | None]:
-        """All records by id, for whoever reads many: it grows with the table."""
+        """All records by id, for whoever reads many: valid until a record is appended."""
         if len(self._flat) != len(self._chunks) << CHUNK_BITS:
             self._flat[:] = chain.from_iterable(self._chunks)
         return self._flat
@@ -154,25 +154,21 @@ class Table:
     def set(self, id: int, node: Node | None) -> None:
         """Store a record under its id, growing the table as needed."""
         index = id >> CHUNK_BITS
-        if (more := index + 1 - len(self._chunks)) > 0:
-            self._chunks += [EMPTY] * more
-            self._flat += EMPTY * more if self._flat else ()
+        self._chunks += [EMPTY] * (index + 1 - len(self._chunks))
         # The size first, then the record: `truncate` then works after Ctrl-C at any point.
         self.size = max(self.size, id + 1)
         if index not in self._own:
             self._chunks[index] = self._chunks[index].copy()
             self._own.add(index)
         self._chunks[index][id & (CHUNK - 1)] = node
-        if self._flat:
-            self._flat[id] = node
+        self._flat[id : id + 1] = [node] if id < len(self._flat) else ()
 
     def append(self, node: Node) -> None:
         """Append a record."""
-        offset = self.size & (CHUNK - 1)
-        if offset and self.size >> CHUNK_BITS in self._own:
-            self.size, self._chunks[-1][offset] = self.size + 1, node
-            if self._flat:
-                self._flat[self.size - 1] = node
+        id, offset = self.size, self.size & (CHUNK - 1)
+        if offset and id >> CHUNK_BITS in self._own:
+            self.size, self._chunks[-1][offset] = id + 1, node
+            self._flat[id : id + 1] = [node] if id < len(self._flat) else ()
         else:
             self.set(self.size, node)
 
