@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from time import perf_counter
 
 # Tensors are of any type.
@@ -14,13 +15,18 @@ import numpy as np
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.bench.workload import Sizes
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR
 from luminal_lab.core.op import ints
 from luminal_lab.devices.build.toolchain import build, find_compiler
 from luminal_lab.errors import DeviceError
 from luminal_lab.nn import models
+from luminal_lab.passes.snapshot import Snapshot
 
 EMPTY = "ms of the C compiler for an empty file"
 NUMPY = "ms of NumPy's import"
+SNAPSHOTS = (Edit, "ir"), (IR, "bare"), (Snapshot, "__init__")
+"""What a compile would do without, if it kept no graph but the last."""
 IMPORTING = """
 import time, {after}
 start = time.perf_counter()
@@ -121,6 +127,31 @@ def timed(call: Callable[[], object]) -> float:
     start = perf_counter()
     call()
     return perf_counter() - start
+
+
+@contextmanager
+def counted(methods: Iterable[tuple[type, str]], taken: list[float]) -> Generator[None]:
+    """Add up the seconds that methods take, none of which calls another."""
+    taken[0] = 0.0
+
+    def watched(method: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **options: object) -> object:
+            start = perf_counter()
+            try:
+                return method(*args, **options)
+            finally:
+                taken[0] += perf_counter() - start
+
+        return call
+
+    own = [(owner, name, getattr(owner, name)) for owner, name in methods]
+    for owner, name, method in own:
+        setattr(owner, name, watched(method))
+    try:
+        yield
+    finally:
+        for owner, name, method in own:
+            setattr(owner, name, method)
 
 
 def references() -> dict[str, float]:

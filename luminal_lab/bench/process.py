@@ -68,6 +68,8 @@ class Process:
         # Libraries read their number of threads once, when they are loaded.
         code = (
             f"import os, sys; os.environ.update({dict(surroundings)!r})\n"
+            # An installed package has its bytecode: no row is to compile Python.
+            "os.environ.pop('PYTHONDONTWRITEBYTECODE', None); sys.dont_write_bytecode = False\n"
             f"sys.path.insert(0, {str(package or Path(__file__).resolve().parents[2])!r})\n"
             "from luminal_lab.bench.process import main\n"
             f"main({peer_class!r}, {dict(options)!r})"

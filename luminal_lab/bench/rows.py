@@ -19,6 +19,8 @@ from luminal_lab.reading import read_text
 SCHEMA = 1
 """The format of a file of rows, raised whenever it changes."""
 OURS = "luminal_lab"
+SHARE = "thousandths of the compile"
+"""The name among the facts for what snapshots take."""
 MODELLED = "modelled ms"
 """The name among the facts for the least time of our launches, by the machine's rates."""
 READING = "the file, read"

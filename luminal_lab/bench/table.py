@@ -6,7 +6,7 @@ import textwrap
 from typing import NamedTuple
 
 from luminal_lab.bench.rows import OURS, BenchRow, Report, geometric_mean
-from luminal_lab.bench.workload import USUAL
+from luminal_lab.bench.workload import GRAPHS, USUAL
 from luminal_lab.machines.load import load_text
 
 WIDTH = 100
@@ -142,7 +142,7 @@ def means(report: Report) -> list[str]:
     """Return the lines about geometric means."""
     rows = [row for row in report.rows if row.best_peer_ratio]
     usual = [row for row in rows if row.family == USUAL]
-    others = [row for row in rows if row.family != USUAL]
+    others = [row for row in rows if row.family not in (USUAL, GRAPHS)]
     families = ", ".join(dict.fromkeys(row.family for row in others))
     room = [row for row in rows if (row.best_peer_limit_share or 1) < FREE]
     parts = [

@@ -15,6 +15,8 @@ Arrays: TypeAlias = dict[str, Any]
 Sizes: TypeAlias = Mapping[str, int]
 USUAL = "usual sizes"
 """The family of rows in the sizes that benchmarks have; the others are what users run besides."""
+GRAPHS = "writing graphs"
+"""The family of rows in which nothing is computed, which no mean counts."""
 
 
 class Cost(NamedTuple):

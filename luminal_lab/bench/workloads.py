@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from luminal_lab.bench import model_data
-from luminal_lab.bench.workload import Arrays, Cost, Sizes, Workload
+from luminal_lab.bench.rows import SHARE
+from luminal_lab.bench.workload import GRAPHS, Arrays, Cost, Sizes, Workload
 from luminal_lab.core.dtypes import DType
 from luminal_lab.passes.pipeline import LICENCE
 
@@ -503,7 +504,7 @@ def calls(quick: bool) -> Iterator[Workload]:
         )
 
 
-BY_ITSELF = "import", "compile-unawaited"
+BY_ITSELF = "import", "compile-unawaited", "compile-snapshots"
 """The rows whose description is whole."""
 
 
@@ -544,12 +545,30 @@ def _compiling(quick: bool) -> Iterator[Workload]:
             1000.0,
         ),
         (
+            "compile-snapshots",
+            "compile_snapshots",
+            "what the snapshots take of compiling that training step",
+            {**gpt2, "cached": 1},
+            20.0,
+        ),
+        (
             "compile-convnet-cold",
             "compile_convnet",
             f"{3 * net['blocks']} convolutions of different sizes, nothing cached",
             {**net, "cached": 0},
             3000.0,
         ),
+    )
+    yield Workload(
+        "build-gpt2",
+        "build_gpt2",
+        f"the graph of a GPT-2 of {gpt2['layers']} layers, written",
+        gpt2,
+        model_data.gpt2,
+        Cost(0, 0, 0),
+        is_model=True,
+        family=GRAPHS,
+        goals={"ms": 10.9},  # 2,179 nodes, 200,000 a second
     )
     for name, kind, about, sizes, most in rows:
         yield Workload(
@@ -561,5 +580,5 @@ def _compiling(quick: bool) -> Iterator[Workload]:
             Cost(0, 0, 0),
             is_alone=True,
             has_peers=False,
-            goals={} if most is None else {"ms": most},
+            goals={} if most is None else {SHARE if name == "compile-snapshots" else "ms": most},
         )

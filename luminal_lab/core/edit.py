@@ -5,7 +5,7 @@ about them.
 """
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -258,7 +258,12 @@ class Edit(NodeLookup):
             )
         gone, come, read_by = old.id, new.id, self.users(old)
         users = tuple([user for user in read_by if user is not new])
-        self._refuse_cycle(old, new, {user.id for user in users})
+        if (id := self.made_of(new.id, {user.id for user in users})) is not None:
+            raise GraphError(
+                f"replace: {new} cannot take the place of {old}: it is computed from "
+                f"{self[id]}, which would read it, and that is a cycle",
+                hint=f"compute {new} from a copy of {old}: insert its op on its sources again",
+            )
         after = tuple(
             user._replace(sources=tuple([come if id == gone else id for id in user.sources]))
             for user in users
@@ -327,9 +332,8 @@ class Edit(NodeLookup):
             for id in record.sources:
                 readers.setdefault(id, {})[record.id] = None
         given, because = self._because or (rule, "")
-        both = self.signature, signature
-        change = kind, rule or given, node, into, before, after, both, self._firing, because
-        self.log.append(LogEntry(*change))
+        change = kind, rule or given, node, into, before, after, (self.signature, signature)
+        self.log.append(LogEntry(*change, self._firing, because))
         if signature is not self.signature:
             self.signature, self.returned = signature, frozenset(signature.outputs)
         if self._because is None and kind != "insert":
@@ -350,21 +354,17 @@ class Edit(NodeLookup):
                 hint=f"{what} what {'it matches' if len(rules) == 1 else 'they match'} again",
             )
 
-    def _refuse_cycle(self, old: Node, new: Node, users: set[int]) -> None:
-        """Raise if `new` depends on any of the users that would read it."""
-        lowest = min([self._ranks[id] for id in users], default=math.inf)
-        todo, seen = [new.id], {new.id}
-        while todo:
-            id = todo.pop()
-            if id in users:
-                raise GraphError(
-                    f"replace: {new} cannot take the place of {old}: it is computed from "
-                    f"{self[id]}, which would read it, and that is a cycle",
-                    hint=f"compute {new} from a copy of {old}: insert its op on its sources again",
-                )
-            fresh = {s for s in self[id].sources if self._ranks[s] >= lowest} - seen
+    def made_of(self, node: int, others: Collection[int]) -> int | None:
+        """Return one of some nodes that a node is or is computed from, if there is one."""
+        ranks, flat, seen = self._ranks, self.table.flat, {node}
+        lowest, todo = min([ranks[id] for id in others], default=math.inf), [node]
+        for id in todo:  # it grows
+            if id in others:
+                return id
+            fresh = {s for s in (flat[id] or self[id]).sources if ranks[s] >= lowest} - seen
             seen |= fresh
             todo += fresh
+        return None
 
     def _lift(self, id: int) -> None:
         """Raise the ranks of a node's descendants above its own; after many lifts, rank anew."""

@@ -165,10 +165,10 @@ class Table:
 
     def append(self, node: Node) -> None:
         """Append a record."""
-        offset = self.size & (CHUNK - 1)
-        if offset and self.size >> CHUNK_BITS in self._own:
-            self.size, self._chunks[-1][offset] = self.size + 1, node
-            self._flat.clear()
+        id, offset = self.size, self.size & (CHUNK - 1)
+        if offset and id >> CHUNK_BITS in self._own:
+            self.size, self._chunks[-1][offset] = id + 1, node
+            self._flat[id : id + 1] = [node] if id < len(self._flat) else ()
         else:
             self.set(self.size, node)
 

@@ -73,15 +73,27 @@ class ConstantFolding(Walking):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        folding = self.walk(edit)
+        folding, records, returned = self.walk(edit), edit.table.flat, edit.returned
         with np.errstate(all="ignore"):
             for old in ir.nodes:
-                if edit.readers.get(old.id) or edit.is_output(old):
-                    folding.at(edit[old])
+                node = records[old.id]
+                if node is None or not _may_fold(node, records):
+                    continue
+                if edit.readers.get(old.id) or old.id in returned:
+                    folding.at(node)
+                    returned = edit.returned
 
     @override
     def walk(self, edit: Edit) -> Folding:
         return Folding(edit)
+
+
+def _may_fold(node: Node, records: Sequence[Node | None]) -> bool:
+    """Return whether a node reads a constant first, counts or is empty: few do."""
+    if not node.sources:
+        return isinstance(node.op, Iota) or 0 in node.shape
+    first = records[node.sources[0]]
+    return 0 in node.shape or (first is not None and isinstance(first.op, Constant))
 
 
 class Folding(Walk):

@@ -1,5 +1,7 @@
 """What the rows about compiling compile is what they say."""
 
+from time import sleep
+
 import pytest
 
 from luminal_lab.bench import compiles
@@ -36,3 +38,18 @@ def test_a_row_says_what_the_machine_takes_for_nothing():
     facts = compiles.references()
     assert [*facts] == [compiles.NUMPY, compiles.EMPTY]
     assert all(ms > 0 for ms in facts.values())
+
+
+def test_seconds_of_methods_are_added_up_while_they_are_counted():
+    class Slow:
+        def wait(self, seconds):
+            sleep(seconds)
+            return seconds
+
+    taken = [0.0]
+    with compiles.counted([(Slow, "wait")], taken):
+        assert Slow().wait(0.002) + Slow().wait(0.003) == 0.005
+    assert taken[0] >= 0.005
+    was = taken[0]
+    Slow().wait(0.001)
+    assert taken[0] == was

@@ -164,6 +164,16 @@ class JAX(Peer):
 
         return ReadyWorkload(run, lambda result: result)
 
+    def build_gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        weights = {n: self.put(w) for n, w in d.items() if n != "tokens"}
+        tokens = self.put(d["tokens"])
+
+        def run() -> Any:
+            # A new function each time: JAX remembers what it has traced.
+            return self.jax.make_jaxpr(self.gpt2_logits(sizes))(weights, tokens)
+
+        return ReadyWorkload(run, lambda _: [], lambda: {"equations": len(run().eqns)})
+
     def gpt2_logits(self, sizes: Sizes) -> Callable[..., Any]:
         """Return the function from weights and tokens to logits."""
         heads, width = sizes["heads"], sizes["width"]

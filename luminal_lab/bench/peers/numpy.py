@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
+from luminal_lab.bench.peers.peer import NO_GRAPH, Peer, ReadyWorkload
 from luminal_lab.bench.workload import Arrays, Sizes
 
 Array: TypeAlias = Any
@@ -33,6 +33,7 @@ class NumPy(Peer):
         "train_cnn": NO_GRADIENTS,
         "train_gpt": NO_GRADIENTS,
         "llama_q8": "NumPy has no product with blocks of int8: it would make floats of all of them",
+        "build_gpt2": NO_GRAPH,
         "compile_gpt2": "NumPy compiles nothing",
     }
 

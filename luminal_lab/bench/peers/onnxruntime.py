@@ -13,7 +13,7 @@ import numpy as np
 
 from luminal_lab.bench.peers.numpy import turns
 from luminal_lab.bench.peers.onnx_decoder import ENDS, DecoderWriter, empty_caches
-from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
+from luminal_lab.bench.peers.peer import NO_GRAPH, Peer, ReadyWorkload
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 from luminal_lab.core.dtypes import Array
 
@@ -95,6 +95,7 @@ class ONNXRuntime(Peer):
         "train_cnn": NO_TRAINING,
         "train_gpt": NO_TRAINING,
         "first_token": "ONNX Runtime reads no GGUF files",
+        "build_gpt2": NO_GRAPH,
         "compile_gpt2": "ONNX Runtime starts from an exported graph, and has kernels ready",
     }
 

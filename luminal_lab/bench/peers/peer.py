@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 
+NO_GRAPH = "it computes at once, or starts from a file: it writes no graph"
 MEMORY = "MB of memory at most"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.bench.peers.numpy import turns
-from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
+from luminal_lab.bench.peers.peer import NO_GRAPH, Peer, ReadyWorkload
 from luminal_lab.bench.peers.torch_decoder import decoder_of, last_logits
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 
@@ -396,7 +396,11 @@ class Torch(Peer):
 
         return ReadyWorkload(run, self.read)
 
-    reasons = {"compile_gpt2": "eager PyTorch compiles nothing", "first_token": NO_FILES}
+    reasons = {
+        "build_gpt2": NO_GRAPH,
+        "compile_gpt2": "eager PyTorch compiles nothing",
+        "first_token": NO_FILES,
+    }
 
 
 class TorchCompile(Torch):

@@ -11,7 +11,7 @@ bfloat16 numbers may take subnormal ones as 0, if the licence also grants `no_su
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dtypes import DType
@@ -47,7 +47,7 @@ def plan(region: FusedRegion, rule: str, because: str) -> PlannedKernel:
     exits = region.exits
     region.reading.settle(region.members, exits, [edge.source.id for edge in region.outside()])
     reading, only = region.reading, len(exits) == 1
-    forms = [reading.as_read(reading.ir[id], permuted=only) for id in exits]
+    forms = [reading.as_read(reading.node_of[id], permuted=only) for id in exits]
     return PlannedKernel(region, tuple(node.id for node in forms), rule, because)
 
 
@@ -58,7 +58,7 @@ def write(edit: Edit, reading: GraphReading, plans: Sequence[PlannedKernel]) -> 
     for region, exits, rule, because, given in reversed(plans):
         inside, sources = _split(edit, region, exits, stored.difference(exits))
         for id, reason in region.apart.items():
-            if reason and not region.has(reading.ir[id]):
+            if reason and not region.has(reading.node_of[id]):
                 edit.refuse(rule, id, because=f"kept apart: {reason}")
         with edit.firing(rule, because):
             name = given or kernel_name(rule, inside)
@@ -91,7 +91,7 @@ def _split(
     stack = [(edit[id], False) for id in reversed(exits)]
     reading = region.reading
     before, now = reading.ir.table, edit.table.flat
-    own = {reading.as_read(reading.ir[id]).id for id in region.computed}
+    own = {reading.as_read(reading.node_of[id]).id for id in region.computed}
 
     def is_read(node: Node) -> bool:
         """Return whether a node is read from memory."""
@@ -107,7 +107,7 @@ def _split(
             return node
         pairs = zip(was.sources, node.sources, strict=True)
         read = [
-            old if old != new and old in own and _is_made_of(edit, new, exits) else new
+            old if old != new and old in own and edit.made_of(new, exits) is not None else new
             for old, new in pairs
         ]
         return node._replace(sources=tuple(read))
@@ -123,19 +123,6 @@ def _split(
             stack.append((node, True))
             stack += [(now[id] or edit[id], False) for id in reversed(node.sources)]
     return list(inside.values()), list(sources.values())
-
-
-def _is_made_of(edit: Edit, id: int, others: Collection[int]) -> bool:
-    """Return whether a node is computed from any of some other nodes."""
-    todo, seen, flat = [id], {id}, edit.table.flat
-    while todo:
-        node = todo.pop()
-        if node in others:
-            return True
-        new = [source for source in (flat[node] or edit[node]).sources if source not in seen]
-        seen.update(new)
-        todo += new
-    return False
 
 
 def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Mapping[int, FusedMul]:

@@ -215,7 +215,7 @@ def follow(region: FusedRegion, root: Node) -> Node:
                 heappush(heap, (reading.order_of[edge.user.id], edge.user.id))
         if not heap:
             break
-        node = reading.ir[heappop(heap)[1]]
+        node = reading.node_of[heappop(heap)[1]]
         reason = _no_follower(region, node, size)
         if reason:
             region.apart[node.id] = reason
@@ -228,7 +228,7 @@ def follow(region: FusedRegion, root: Node) -> Node:
         region.remove(extra)
     if added[best:]:
         readers = sorted({edge.user.id for edge in reading.readers[last.id]})
-        listed = " and ".join(str(reading.ir[id]) for id in readers[:3])
+        listed = " and ".join(str(reading.node_of[id]) for id in readers[:3])
         reason = f"{listed} read {last}, and lead to different results"
         region.apart[added[best].id] = reason
     return last
@@ -289,7 +289,7 @@ def _prologue(region: FusedRegion, edge: Edge, units: Collection[str]) -> None:
     often = f", and each would be computed {times}×" if times != 1 else ""
     if not isinstance(again, Again):
         why = again
-    elif any(isinstance(reading.ir[id].op, Random) for id in again.inside):
+    elif any(isinstance(reading.node_of[id].op, Random) for id in again.inside):
         why = f"{source} is drawn"
     elif again.ratio > 1:
         why = f"recomputing {source} would read {again.ratio:.4g}× the bytes"
@@ -297,7 +297,7 @@ def _prologue(region: FusedRegion, edge: Edge, units: Collection[str]) -> None:
         why = f"{source} costs {again.flops} operations an element"
     else:
         region.anew |= again.inside
-        rows = (reading.ir[id] for id in again.reads)
+        rows = (reading.node_of[id] for id in again.reads)
         region.anew.update(row.id for row in rows if _looks_up_once(reading, edge, row))
         return
     region.apart[source.id] = why + often

@@ -233,7 +233,7 @@ class _Limits:
 
     def _reductions(self) -> list[int]:
         members = self.region.members
-        return [id for id in members if isinstance(self.reading.ir[id].op, Reduce)]
+        return [id for id in members if isinstance(self.reading.node_of[id].op, Reduce)]
 
     def why_not(self, node: Node, inner: Inner) -> str:
         """Return why a node is not a member: a row would be read again after leaving the cache."""
@@ -253,7 +253,7 @@ class _Limits:
                 if self.is_column and self._is_read_apart(node):
                     return f"others read {node}, too, and go over its rows"
                 return self._beside(node, bits)
-            after = self.reading.ir[reductions[0]]
+            after = self.reading.node_of[reductions[0]]
         if self.is_column:
             return f"{node} would read its columns again after {after}, from memory"
         size = long * 4
@@ -273,10 +273,10 @@ class _Limits:
         """Return why a node without a reduction above or below is not a member, or nothing."""
         ends = [id for id in self.region.members if self.reading.bits([id]) & reductions]
         makes = any(
-            self.reading.depends(self.reading.ir[id], 1 << self.reading.order_of[node.id])
+            self.reading.depends(self.reading.node_of[id], 1 << self.reading.order_of[node.id])
             for id in ends
         )
-        rows = size_of(self.reading.ir[ends[0]].shape)
+        rows = size_of(self.reading.node_of[ends[0]].shape)
         if makes or typical(rows) >= FEW_ROWS:
             return ""
         return f"there are {rows} rows, so that {node} would be computed by as many threads at most"
@@ -285,7 +285,7 @@ class _Limits:
         """Return a member that reads whole rows and waits for a reduction."""
         bit = 1 << self.reading.order_of[node.id]
         for id, inner in self.region.members.items():
-            member = self.reading.ir[id]
+            member = self.reading.node_of[id]
             whole = not isinstance(member.op, Reduce) and typical(_row_size(member, inner)) > 1
             if whole and self.reading.depends(member, bit):
                 return member
@@ -300,7 +300,7 @@ def _row_size(node: Node, inner: Inner) -> Dim:
 def _told(region: FusedRegion, rows: Dim | None) -> str:
     """Return the savings of a kernel, in words."""
     reading = region.reading
-    nodes = [reading.ir[id] for id in region.computed if id not in reading.free]
+    nodes = [reading.node_of[id] for id in region.computed if id not in reading.free]
     reductions = [node for node in nodes if isinstance(node.op, Reduce)]
     reduced = ""
     if rows is not None:

@@ -110,6 +110,7 @@ class GraphReading(Asking):
         self.ir = ir
         self.live = ir.ancestors(ir.output_ids)
         self.nodes = [node for node in ir.nodes if node.id in self.live]
+        self.node_of = {node.id: node for node in self.nodes}
         self.order_of = {node.id: order for order, node in enumerate(self.nodes)}
         self.sources: dict[int, list[Edge]] = {}
         self.readers: dict[int, list[Edge]] = {}
@@ -133,6 +134,11 @@ class GraphReading(Asking):
         self.products: dict[int, tuple[list[Node], Dim] | None] = {}
         """Cached results about sums of products, valid until more nodes are taken."""
         self._read()
+        self._users = {
+            id: [*users.keys() & self.live] for id, users in ir.readers.items() if id in self.live
+        }
+        """The live nodes that read a node."""
+        self._forms: dict[int, Node] = {}
         self.forms = {self.as_read(node).id for node in self.computing.values()}
         """The forms in which results of nodes are stored."""
 
@@ -180,7 +186,7 @@ class GraphReading(Asking):
             return None
         (source,) = node.sources
         if source not in self.free:
-            return self.ir[source], (node,)
+            return self.node_of[source], (node,)
         base = bases[source]
         return None if base is None else (base[0], (*base[1], node))
 
@@ -192,7 +198,7 @@ class GraphReading(Asking):
             return
         for operand, id in enumerate(node.sources):
             if id not in self.free or node.id not in self.computing:
-                yield Edge(self.ir[id], (), node, operand)
+                yield Edge(self.node_of[id], (), node, operand)
             elif (base := bases[id]) is not None:
                 yield Edge(*base, node, operand)
 
@@ -202,6 +208,14 @@ class GraphReading(Asking):
         This gives it one shape, whatever axes of size 1 the ops before it needed. With `permuted`
         its axes may be in another order, except the last.
         """
+        if permuted:
+            return self._as_read(node, permuted=True)
+        form = self._forms.get(node.id)
+        if form is None:
+            form = self._forms[node.id] = self._as_read(node, permuted=False)
+        return form
+
+    def _as_read(self, node: Node, *, permuted: bool) -> Node:
         edges = self.readers.get(node.id, [])
         best, shape = node, node.shape
         if node.id in self.needed or not edges:
@@ -277,7 +291,7 @@ class GraphReading(Asking):
 
     def _join(self, members: Iterable[int], exits: Sequence[int]) -> None:
         """Have whatever waits for a result of a kernel wait for all that the kernel reads."""
-        behind, results, whole = self.behind, self._results, 0
+        behind, results, users, whole = self.behind, self._results, self._users, 0
         for id in members:
             whole |= behind[id]
         todo = [*exits]
@@ -285,7 +299,7 @@ class GraphReading(Asking):
             joined = behind[id] | whole
             if joined != behind[id]:  # otherwise whatever waits for it waits for them already
                 behind[id] = joined
-                todo += self.ir.readers.get(id, {}).keys() & self.live
+                todo += users.get(id, ())
                 todo += results.get(id, ())
         results.update(dict.fromkeys(members, tuple(exits)))
 
@@ -335,7 +349,7 @@ class GraphReading(Asking):
         own = size_of(node.shape) * node.dtype.itemsize
         anew: Dim = 0
         for id in reads - inside:
-            source = self.ir[id]
+            source = self.node_of[id]
             fewer = min((source.shape, node.shape), key=lambda shape: typical(size_of(shape)))
             anew = anew + size_of(fewer) * source.dtype.itemsize
         ratio = typical(anew) / max(typical(own), 1)
@@ -347,19 +361,19 @@ class GraphReading(Asking):
         """Return the cost of making a value of packed bits, if it is one."""
         if not node.dtype.is_float or not (behind := self._packed.get(node.id)):
             return None
-        nodes = [self.ir[id] for id in behind]
+        nodes = [self.node_of[id] for id in behind]
         if not any(isinstance(below.op, UNPACKING) for below in nodes):
             return None
         reads = [below for below in nodes if isinstance(below.op, (Input, Gather))]
         read = {below.id for below in reads}
         inside = frozenset(id for id in behind - read if id in self.computing)
-        if any(not self.is_open(self.ir[id]) or id in self.needed for id in inside):
+        if any(not self.is_open(self.node_of[id]) or id in self.needed for id in inside):
             return None
         size = sum(typical(size_of(read.shape)) * read.dtype.itemsize for read in reads)
         ratio = size / max(typical(size_of(node.shape)) * node.dtype.itemsize, 1)
         if not reads or ratio > FEWER:
             return None
-        flops = sum(self.ir[id].op.cost for id in inside)
+        flops = sum(self.node_of[id].op.cost for id in inside)
         return Again(inside, flops, frozenset(read), ratio, unpacks=True)
 
 

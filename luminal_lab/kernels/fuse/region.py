@@ -31,6 +31,7 @@ MOST_ANEW = 64
 """The most nodes that one kernel computes anew."""
 MOST_OPS, MOST_INPUTS = 256, 64
 """The most ops and inputs of one kernel: more are slow to compile and overflow caches."""
+Stamp: TypeAlias = tuple[int, int, int, int]
 Inner: TypeAlias = tuple[bool, ...]
 """For each axis, whether it runs within a row; it means nothing for an axis of size 1."""
 
@@ -120,8 +121,10 @@ class FusedRegion:
     bits: int = 0
     _changes: int = 0
     """How often a member came or went."""
-    _stamp: tuple[int, int, int] = (-1, -1, -1)
+    _stamp: Stamp = (-1, -1, -1, -1)
     """When the edges from outside were listed."""
+    _exits: tuple[Stamp, list[int]] | None = None
+    """The exits, and when they were listed."""
     _outside: Sequence[Edge] = ()
     _read: Mapping[int, Node] = field(default_factory=dict[int, Node])
 
@@ -149,7 +152,7 @@ class FusedRegion:
 
     def outside(self) -> Sequence[Edge]:
         """Return the edges from what the region reads from memory."""
-        stamp = self._changes, len(self.members), len(self.anew)
+        stamp = self._now
         if stamp != self._stamp:
             members, anew, sources = self.members, self.anew, self.reading.sources
             edges = [edge for id in (*members, *anew) for edge in sources[id]]
@@ -167,8 +170,15 @@ class FusedRegion:
     @property
     def exits(self) -> list[int]:
         """The members that have to be in memory, in order."""
-        exits = [id for id in self.members if id in self.reading.needed or self._is_read(id)]
-        return sorted(exits, key=self.reading.order_of.__getitem__)
+        if self._exits is None or self._exits[0] != self._now:
+            exits = [id for id in self.members if id in self.reading.needed or self._is_read(id)]
+            self._exits = self._now, sorted(exits, key=self.reading.order_of.__getitem__)
+        return self._exits[1]
+
+    @property
+    def _now(self) -> Stamp:
+        """What changes whenever a node comes or goes, or another region is settled."""
+        return self._changes, len(self.members), len(self.anew), len(self.reading.taken)
 
     def _is_read(self, id: int) -> bool:
         """Return whether another kernel, now or later, reads a member."""
@@ -181,7 +191,7 @@ class FusedRegion:
     def leave_cheap(self) -> None:
         """Do not store members that others can compute anew from values in memory anyway."""
         for id in reversed(self.exits):
-            again = self.reading.again(self.reading.ir[id])
+            again = self.reading.again(self.reading.node_of[id])
             if id in self.reading.stored or not isinstance(again, Again):
                 continue
             exits = {*self.exits} - {id}
@@ -193,11 +203,11 @@ class FusedRegion:
     def saved(self) -> Dim:
         """The bytes to and from memory that separate kernels would need and this one does not."""
         total: Dim = 0
-        exits = set(self.exits)
-        for id in self.computed - self.reading.free:
-            node = self.reading.ir[id]
+        exits, computed, readers = set(self.exits), self.computed, self.reading.readers
+        for id in computed - self.reading.free:
+            node = self.reading.node_of[id]
             size = size_of(node.shape) * node.dtype.itemsize
-            users = {e.user.id for e in self.reading.readers.get(id, ()) if self.has(e.user)}
+            users = computed.intersection([edge.user.id for edge in readers.get(id, ())])
             total = total + size * (len(users) + (id not in exits))
         return total
 
@@ -226,7 +236,7 @@ class FusedRegion:
 
         queue(list(self.members))
         while heap:
-            user = self.reading.ir[heappop(heap)[1]]
+            user = self.reading.node_of[heappop(heap)[1]]
             if self.has(user):
                 continue
             before = len(self.members)
@@ -276,6 +286,8 @@ class FusedRegion:
     def along(self, edge: Edge) -> Inner | None:
         """Return which axes are inner in a user's view of a member."""
         inner: Inner | None = self.members[edge.source.id]
+        if not edge.via:
+            return inner
         for view, old, new in edge.steps:
             if inner is not None:
                 inner = seen(view.op, old, new, inner)
@@ -284,6 +296,8 @@ class FusedRegion:
     def back(self, edge: Edge, inner: Inner) -> Inner | None:
         """Return which axes of a source are inner, given those that its user reads."""
         inner_below: Inner | None = inner
+        if not edge.via:
+            return inner
         for view, old, new in reversed(edge.steps):
             if inner_below is not None:
                 inner_below = read(view.op, old, new, inner_below)
@@ -302,7 +316,7 @@ class FusedRegion:
         todo = [(-self.reading.order_of[id], id) for id in ids]
         heapify(todo)
         while todo:
-            user = self.reading.ir[heappop(todo)[1]]
+            user = self.reading.node_of[heappop(todo)[1]]
             for edge in self.reading.sources[user.id]:
                 source = edge.source
                 if self.has(source) or not self.reading.is_open(source):

@@ -50,11 +50,11 @@ class FuseWhole(Pass):
         region = FusedRegion(reading, _too_costly)
         for id in members:
             if id in reading.computing:
-                region.add(reading.ir[id], (False,) * len(reading.ir[id].shape))
+                region.add(reading.node_of[id], (False,) * len(reading.node_of[id].shape))
         own = {*region.members}
         if not call.extra:
-            follow(region, reading.ir[max(region.members)])
-        after = [reading.ir[id] for id in sorted(region.members) if id not in own]
+            follow(region, reading.node_of[max(region.members)])
+        after = [reading.node_of[id] for id in sorted(region.members) if id not in own]
         name = "_".join([plain_name(called.name), *words_after(after)])
         return plan(region, "whole", f"{call} is to be one kernel")._replace(name=name)
 
