@@ -16,6 +16,10 @@ graph is no tree, so a second order is tried as well: among the nodes that could
 the one that allocates least and frees most. `memory.py` gives the peak of an order; the graph keeps
 its order unless another one has a lower peak.
 
+With `updates_last`, carried outputs that nothing reads come after everything else: until the first
+of them is written over its input a run may end, and nothing reads what they write over. Then their
+gradients wait for them.
+
 A symbolic dim counts with its upper bound, or as 1,024 without one; no order is
 taken that would raise the peak at the smallest sizes of all dims.
 """
@@ -32,6 +36,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.ops import Pick
 from luminal_lab.errors import DimError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.memory import Value, held_by, size, through
@@ -46,10 +51,14 @@ class DepthFirst(Pass):
     """Order the nodes so that their peak memory is low."""
 
     name: ClassVar[str] = "depth-first"
+    updates_last: bool = False
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        plan = Plan(ir)
+        needed = ir.ancestors(ir.output_ids)
+        nodes = [node for node in ir.nodes if node.id in needed]
+        updates = _updates(ir, nodes) if self.updates_last else ()
+        plan = Plan(ir, updates)
         planned = [(dims, plan.sizes(dims)) for dims in _bindings(ir.symbols.values())]
         bindings = [(dims, sizes) for dims, sizes in planned if sizes is not None]
         if not bindings:  # no tried sizes fit together
@@ -66,7 +75,23 @@ class DepthFirst(Pass):
             because = f"at most {best:,} bytes are taken at once, and {before[0]:,} were before"
             names = ", ".join(f"{name} = {value:,}" for name, value in dims.items())
             with edit.firing("less-memory", f"with {names}, {because}" if names else because):
-                edit.reorder([*order, *plan.rest])
+                edit.reorder([*order, *updates, *plan.rest])
+        elif updates and {*updates} != {node.id for node in nodes[-len(updates) :]}:
+            with edit.firing("updates-last", "until the first of them a run may end"):
+                edit.reorder([*plan.ids, *updates, *plan.rest])
+
+
+def _updates(ir: IR, needed: Sequence[Node]) -> tuple[int, ...]:
+    """Return the carried outputs that only others of them read, with the kernels they come from."""
+    carried = {new for new, _ in ir.carries}
+    ids = {node.id for node in needed}
+    updates: set[int] = set()
+    for node in reversed(needed):
+        users = {user.id for user in ir.users(node)} & ids
+        is_whole = bool(users) and all(isinstance(ir[id].op, Pick) for id in users)
+        if (node.id in carried or is_whole) and users <= updates:
+            updates.add(node.id)
+    return tuple(node.id for node in needed if node.id in updates)
 
 
 def _bindings(symbols: Iterable[Symbol]) -> Iterator[dict[str, int]]:
@@ -84,14 +109,18 @@ def _bindings(symbols: Iterable[Symbol]) -> Iterator[dict[str, int]]:
 
 
 class Plan:
-    """The values of a graph, their lifetimes, and the orders that these suggest."""
+    """The values of a graph, their lifetimes, and the orders that these suggest.
 
-    def __init__(self, ir: IR) -> None:
+    What nodes in the end, if given, read is kept for them.
+    """
+
+    def __init__(self, ir: IR, end: Sequence[int] = ()) -> None:
         needed = ir.ancestors(ir.output_ids)
-        self.nodes = [node for node in ir.nodes if node.id in needed]
+        self.nodes = [node for node in ir.nodes if node.id in needed.difference(end)]
         self.ids = [node.id for node in self.nodes]
         self.rest = [node.id for node in ir.nodes if node.id not in needed]
-        self.outputs = tuple(dict.fromkeys(ir.output_ids))
+        read = [source for id in end for source in ir[id].sources]
+        self.outputs = tuple(id for id in dict.fromkeys([*ir.output_ids, *read]) if id not in end)
         self.sources = {node.id: tuple(dict.fromkeys(node.sources)) for node in self.nodes}
         self.users: dict[int, list[Node]] = {id: [] for id in self.ids}
         for node in self.nodes:

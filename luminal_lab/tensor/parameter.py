@@ -118,6 +118,12 @@ class Parameter:
             value = self._blocks.value
             value.flags.writeable = False
             return value
+        value = self._loaded().view()
+        value.flags.writeable = False
+        return value
+
+    def _loaded(self) -> Array:
+        """Return the array that has the value, from its provider at first use."""
         if self._value is None:
             if self._provider is None:
                 raise InputError(
@@ -125,9 +131,7 @@ class Parameter:
                     hint="give it one with parameter.set(array)",
                 )
             self._value = self._fitted(opened(self._provider), copy=False)
-        value = self._value.view()
-        value.flags.writeable = False
-        return value
+        return self._value
 
     def set(self, value: object, *, copy: bool = True) -> None:
         """Give the parameter another value, or a provider of one; every graph with it sees it.
@@ -162,13 +166,15 @@ class Parameter:
     def read_as(self, type: TensorType) -> Array:
         """Return the value for an input of a type: numbers, or the raw array of blocks.
 
+        It is the array itself, so that a run can see whether anybody else has it.
+
         >>> from luminal_lab.core.op import TensorType
         >>> weight = ll.Parameter((2,), value=[1, 2])
         >>> weight.read_as(TensorType(weight.dtype, weight.shape))
         array([1., 2.], dtype=float32)
         """
         if type.dtype is self.dtype and type.shape == self.shape:
-            return self.value
+            return self._loaded() if self._blocks is None else self.value
         blocks = self._blocks
         if blocks is not None and (type.dtype, type.shape) == (blocks.form.dtype, blocks.raw.shape):
             return blocks.raw

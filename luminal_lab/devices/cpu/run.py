@@ -115,9 +115,12 @@ class CPURun(DeviceRun[CPUBound]):
         plan, values = self.plan, self.plan.values
         for node, slot in carried:
             array = self.environment.data(node)
-            block = self.program.blocks.owner(array)
-            if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
-                block = self._copied(slot, array)
+            block = self.program.blocks.owner(array) if may_overwrite else None
+            if block is not None and not block.is_kept_alone(id(array)):
+                block = None
+            elif block is None and may_overwrite:
+                block = self.program.blocks.adopt(array, self.bound.owned[slot])
+            block = block or self._copied(slot, array)
             for other in plan.owned[slot]:
                 values[other] = block.address
                 self.blocks[other] = block

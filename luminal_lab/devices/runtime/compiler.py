@@ -23,6 +23,7 @@ from luminal_lab.passes.base import Option, spec_text
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.pipeline import Pipeline, Runner, parse_pipeline
+from luminal_lab.passes.schedule import DepthFirst
 from luminal_lab.passes.subexpressions import CommonSubexpressions
 from luminal_lab.trust import admit_program, allow, program_of
 
@@ -57,7 +58,8 @@ class DeviceCompiler(Pipeline):
         cleaned = (CommonSubexpressions(), DeadCode())
         computed = read_programs(programs, self.name)
         chains = FuseChains(tuple((text, program is not None) for text, program in computed))
-        super().__init__([calls, *cleaned, Intrinsics(), *fusion(units), chains, DeadCode()])
+        kernels = (*fusion(units), chains, DeadCode(), DepthFirst(updates_last=True))
+        super().__init__([calls, *cleaned, Intrinsics(), *kernels])
         object.__setattr__(self, "programs", computed)
         # The text of a pipeline has only their names.
         hint = f'give a dict, as in {{"softmax": "{self.example}"}}'

@@ -254,7 +254,7 @@ def _no_follower(region: FusedRegion, user: Node, size: Dim) -> str:
         return f"{user} is a kernel of its own"
     if size_of(user.shape) != size:
         return f"{user} has another size"
-    return region.may(user, (False,) * len(user.shape)) or region.full(user)
+    return reading.is_update(user) or region.full(user)
 
 
 def _side_inputs(region: FusedRegion, product: Node) -> None:

@@ -246,7 +246,7 @@ class _Limits:
             node, after = again, node
         else:
             if typical(long) == 1:
-                return ""
+                return self.reading.is_update(node)
             reductions = self._reductions()
             bits = self.reading.bits(reductions)
             if not self.reading.depends(node, bits):

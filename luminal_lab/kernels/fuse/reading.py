@@ -7,6 +7,7 @@ compute, nodes that belong to no kernel, and the edges between them, with views 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Shape
@@ -165,6 +166,26 @@ class GraphReading(Asking):
             edges = self.sources[node.id] = list(self._edges(node, bases))
             for edge in edges:
                 self.readers.setdefault(edge.source.id, []).append(edge)
+
+    @cached_property
+    def updates(self) -> frozenset[int]:
+        """The elementwise nodes from which nothing is made but what a run carries to the next.
+
+        They write over what other kernels read, so they come last in a run. Whatever their kernel
+        reads has to wait for that: with a large sum it would be much more than its result.
+        """
+        carried, outputs = {new for new, _ in self.ir.carries}, {*self.ir.output_ids}
+        updates: set[int] = set()
+        for node in reversed(self.nodes) if carried else ():
+            users = {edge.user.id for edge in self.readers.get(node.id, ())}
+            is_carried = node.id in carried if node.id in outputs else bool(users)
+            if isinstance(node.op, Elementwise) and is_carried and users <= updates:
+                updates.add(node.id)
+        return frozenset(updates)
+
+    def is_update(self, node: Node) -> str:
+        """Return why a node is not computed with the sum that it needs if it is an update."""
+        return f"{node} is an update, which comes last in a run" if node.id in self.updates else ""
 
     def _note_packed(self, node: Node) -> None:
         match node.op:

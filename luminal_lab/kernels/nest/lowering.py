@@ -20,7 +20,7 @@ loop over its axis.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -75,7 +75,7 @@ def lower(definition: Definition) -> Nest:
     definition = scores_inlined(definition)
     lowering = _Lowering(definition, written)
     body: list[Statement] = [Local(line.name, line.type, "memory") for line in definition.locals]
-    for line in definition.lines:
+    for line in (*definition.locals, *_in_order(definition.outputs)):
         body += lowering.line(line)
     outputs = tuple(Buffer(line.name, line.type) for line in definition.outputs)
     return Nest(definition.name, definition.inputs, outputs, tuple(body))
@@ -477,6 +477,19 @@ class _Blocks:
     def at(self, term: Term, j: Symbol, own: Mapping[str, Dim] = NO_DIMS) -> Term:
         """Return a term, not yet lowered, at a position of a block."""
         return replaced(term, {self.fold.axis.name: self.most * self.block + j, **own})
+
+
+def _in_order(outputs: Sequence[Output]) -> Sequence[Output]:
+    """Return elementwise results so that most of them may be written over inputs.
+
+    The one that reads most is first: the others may then be written over what it reads, as the
+    state of an optimiser is after the weight that is made from it.
+    """
+    if any(has_fold(output.term) for output in outputs):
+        return outputs
+    reads = [{part.buffer for part in walk(o.term) if isinstance(part, Read)} for o in outputs]
+    most_first = sorted(range(len(outputs)), key=lambda at: -len(reads[at]))
+    return [outputs[at] for at in most_first]
 
 
 def has_fold(term: Term) -> bool:

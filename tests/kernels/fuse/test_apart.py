@@ -135,3 +135,15 @@ def test_a_tensor_is_asked_for_as_its_node():
     compilation = cx.compile(ll.CPUCompiler(threads=1))
     tensor: Any = y
     assert str(compilation.why(tensor)) == str(compilation.why(y.id))
+
+
+def test_an_update_is_apart_from_the_sum_of_its_gradient():
+    cx = ll.Graph()
+    x, weight = cx.tensor((8, 16), name="x"), cx.tensor((16,), name="w")
+    loss = ((x * weight).sum(1) ** 2).mean()
+    updates = ll.nn.SGD(0.1, 0.9).minimise(loss, [weight])
+    compilation = cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
+    (velocity,) = {new for new, _ in cx.ir.carries} - {updates["w"].node.id}
+    told = str(compilation.why_not("contraction", compilation.written[velocity]))
+    assert f"{compilation.written[velocity]} is an update, which comes last in a run." in told
+    assert [kernel.name for kernel in cx.kernels][-2:] == ["matmul_2", "mul_add"]

@@ -175,3 +175,19 @@ def test_a_pass_in_blocks_is_the_sum_of_all(score: str, n: int):
     scores = np.exp2(power) if "exp2" in score else power
     expected = power - np.log(np.exp(scores).sum(-1, keepdims=True))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_of_elementwise_results_the_one_that_reads_most_is_first():
+    text = """\
+kernel step(w: f32[4], m: f32[4], g: f32[4]) -> (n: f32[4], v: f32[4])
+  n[i < 4] = m[i] * 0.9 + g[i]
+  v[j < 4] = (m[j] * 0.9 + g[j]) * -0.1 + w[j]"""
+    assert (
+        str(nest(text))
+        == """\
+nest step(w: f32[4], m: f32[4], g: f32[4]) -> (n: f32[4], v: f32[4])
+  for j < 4:
+    v[j] = (m[j] * 0.9 + g[j]) * -0.1 + w[j]
+  for i < 4:
+    n[i] = m[i] * 0.9 + g[i]"""
+    )
