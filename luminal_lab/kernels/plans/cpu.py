@@ -49,9 +49,13 @@ COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums a block has side by side."""
 AT_ONCE = Choice("at_once", 4, 1, 2, 8)
 """How many rows are added to them at once."""
+FETCHED = Choice("rows_fetched", 1, 0)
+"""Whether the next ones are fetched meanwhile."""
 BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
 WHOLE = Level("", "k"), Level("", "j")
 """The levels of sums side by side, in blocks or all of them."""
+NARROW = 4
+"""So few rows leave time to fetch what comes next: loads take longer than their sums."""
 TWICE = 2
 """A row read more often than this leaves time to fetch the next one meanwhile."""
 ROWS = Choice("task_rows", 16, 4, 8, 32)
@@ -104,7 +108,7 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
     scheduling.share_rows()
     reuse_outputs(scheduling)
     for loop in scheduling.loops:
-        scheduling.at_once(loop, AT_ONCE, CHEAP)
+        scheduling.at_once(loop, AT_ONCE, CHEAP, FETCHED, machine.l2 // 4, machine.l1)
     for loop in scheduling.loops:
         _lanes(scheduling, loop)
     for top in scheduling.tops:
@@ -136,10 +140,13 @@ def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
 
 def _block_of(scheduling: Scheduling, rows: list[str], column: Handle, machine: Machine) -> int:
     """Return how many sums of each row a block has, which stay in the first cache."""
-    lanes = machine.lanes(4)
-    room = machine.l1 // 3 // 4 // many(map(scheduling.loop, rows))
-    blocks = max(2, ceil(about(column.size) / room / machine.cores)) * machine.cores
-    return max(4 * lanes, ceil(about(column.size) / blocks / lanes) * lanes)
+    lanes, count, size = machine.lanes(4), many(map(scheduling.loop, rows)), about(column.size)
+    is_narrow = count <= NARROW
+    room = machine.l1 // 4 // (count + AT_ONCE.values[0] if is_narrow else 3 * count)
+    least = max(2 - is_narrow, ceil(size / room / machine.cores)) * machine.cores
+    blocks = range(least, 2 * least if is_narrow else least, machine.cores)
+    blocks = next((n for n in blocks if size % (n * lanes) == 0), least)  # whole ones, if narrow
+    return max(4 * lanes, ceil(size / blocks / lanes) * lanes)
 
 
 def _beside(
