@@ -41,8 +41,8 @@ WORK = Choice("task_work", 16384, 4096, 65536)
 """The least number of elements that a task should handle."""
 SUM = Choice("task_sum", 65536, 16384, 262144)
 """How many elements of a sum one task adds up."""
-FEW = 8
-"""Below this many results, split the sums instead of giving each its own task."""
+FEW, NARROW = 8, 4
+"""Below this many results, split the sums into tasks; so few rows leave time to fetch the next."""
 SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
 """How many sums run side by side if a sum is at least this long and its terms this cheap."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
@@ -54,8 +54,6 @@ FETCHED = Choice("rows_fetched", 1, 0)
 BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
 WHOLE = Level("", "k"), Level("", "j")
 """The levels of sums side by side, in blocks or all of them."""
-NARROW = 4
-"""So few rows leave time to fetch what comes next: loads take longer than their sums."""
 TWICE = 2
 """A row read more often than this leaves time to fetch the next one meanwhile."""
 ROWS = Choice("task_rows", 16, 4, 8, 32)
@@ -141,11 +139,10 @@ def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
 def _block_of(scheduling: Scheduling, rows: list[str], column: Handle, machine: Machine) -> int:
     """Return how many sums of each row a block has, which stay in the first cache."""
     lanes, count, size = machine.lanes(4), many(map(scheduling.loop, rows)), about(column.size)
-    is_narrow = count <= NARROW
-    room = machine.l1 // 4 // (count + AT_ONCE.values[0] if is_narrow else 3 * count)
-    least = max(2 - is_narrow, ceil(size / room / machine.cores)) * machine.cores
-    blocks = range(least, 2 * least if is_narrow else least, machine.cores)
-    blocks = next((n for n in blocks if size % (n * lanes) == 0), least)  # whole ones, if narrow
+    room = machine.l1 // 4 // (count + AT_ONCE.values[0] if count <= NARROW else 3 * count)
+    least = max(1 + (count > NARROW), ceil(size / room / machine.cores)) * machine.cores
+    some = range(least, 2 * least if count <= NARROW else least, machine.cores)
+    blocks = next((n for n in some if size % (n * lanes) == 0), least)  # whole ones, if narrow
     return max(4 * lanes, ceil(size / blocks / lanes) * lanes)
 
 

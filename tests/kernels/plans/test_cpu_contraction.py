@@ -213,3 +213,20 @@ def test_where_it_is_of_no_use_no_piece_is_fetched(
     rows: int, columns: str, machine: Machine
 ) -> None:
     assert "fetch" not in str(make_kernel(few(rows, "320", columns), "k", machine).schedule)
+
+
+TASKS = [
+    ((100, 100, 100), [7]),  # 7 columns of tiles, which copy their own
+    ((1500, 40, 50), [4]),
+    ((120, 300, 40), [3, 2]),  # 3 would leave a core waiting: 20 rows of tiles, 10 a task
+    ((4096, 64, 64), [4, 43]),  # not all rows fit into the cache
+]
+"""Rows, sum and columns, and the tasks of each phase for two cores."""
+
+
+def test_tasks_are_equal_shares() -> None:
+    for (m, k, n), tasks in TASKS:
+        text = f"kernel k(a: f32[{m}, {k}], b: f32[{k}, {n}]) -> (y: f32[{m}, {n}])\n"
+        text += f"  y[i < {m}, j < {n}] = sum k < {k}: fused(a[i, k] * b[k, j])"
+        kernel = make_kernel(parse_definition(text), "k", Machine(cores=2))
+        assert [phase.tasks for phase in kernel.phases] == tasks
