@@ -41,14 +41,16 @@ WORK = Choice("task_work", 16384, 4096, 65536)
 """The least number of elements that a task should handle."""
 SUM = Choice("task_sum", 65536, 16384, 262144)
 """How many elements of a sum one task adds up."""
-FEW = 8
-"""Below this many results, split the sums instead of giving each its own task."""
+FEW, NARROW = 8, 4
+"""Below this many results, split the sums into tasks; so few rows leave time to fetch the next."""
 SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
 """How many sums run side by side if a sum is at least this long and its terms this cheap."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums a block has side by side."""
 AT_ONCE = Choice("at_once", 4, 1, 2, 8)
 """How many rows are added to them at once."""
+FETCHED = Choice("rows_fetched", 1, 0)
+"""Whether the next ones are fetched meanwhile."""
 BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
 WHOLE = Level("", "k"), Level("", "j")
 """The levels of sums side by side, in blocks or all of them."""
@@ -105,7 +107,7 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
     scheduling.share_rows()
     reuse_outputs(scheduling)
     for loop in scheduling.loops:
-        scheduling.at_once(loop, AT_ONCE, CHEAP)
+        scheduling.at_once(loop, AT_ONCE, CHEAP, FETCHED, machine.l2 // 4, machine.l1)
     for loop in scheduling.loops:
         _lanes(scheduling, loop)
     for top in scheduling.tops:
@@ -137,10 +139,12 @@ def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
 
 def _block_of(scheduling: Scheduling, rows: list[str], column: Handle, machine: Machine) -> int:
     """Return how many sums of each row a block has, which stay in the first cache."""
-    lanes = machine.lanes(4)
-    room = machine.l1 // 3 // 4 // many(map(scheduling.loop, rows))
-    blocks = max(2, ceil(about(column.size) / room / machine.cores)) * machine.cores
-    return max(4 * lanes, ceil(about(column.size) / blocks / lanes) * lanes)
+    lanes, count, size = machine.lanes(4), many(map(scheduling.loop, rows)), about(column.size)
+    room = machine.l1 // 4 // (count + AT_ONCE.values[0] if count <= NARROW else 3 * count)
+    least = max(1 + (count > NARROW), ceil(size / room / machine.cores)) * machine.cores
+    some = range(least, 2 * least if count <= NARROW else least, machine.cores)
+    blocks = next((n for n in some if size % (n * lanes) == 0), least)  # whole ones, if narrow
+    return max(4 * lanes, ceil(size / blocks / lanes) * lanes)
 
 
 def _beside(

@@ -8,9 +8,9 @@ each row with a vector of the columns. Columns are copied first into the order i
 them. Rows are read in place if the sum runs along their memory, and are otherwise copied as well.
 If both operands run along the sum, the shorter one gives the columns.
 
-Tasks are blocks of columns, each of which copies its own; if there are too few of them, tasks are
-blocks of rows, and an earlier phase copies the columns. What has few bits is widened as it is
-copied: once for all tiles, in the order in which it lies in memory.
+Tasks are blocks of columns, each of which copies its own; if they are too few for equal shares, or
+too few and the rows too many for the cache, tasks are blocks of rows, and an earlier phase copies
+the columns. What has few bits is widened as it is copied: once for all tiles, in memory's order.
 
 The rows of a convolution are windows, and its columns the axis that only the other operand has (the
 output channels). Windows overlap, so they are read in place. If they reach beyond the array, it is
@@ -51,10 +51,8 @@ from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.kernels.steps.step import copied
 from luminal_lab.machines.machine import Machine
 
-WIDEST = 4
-"""The most tiles side by side in a block of columns."""
-ROWS, WINDOWS = 96, 24
-"""The rows, or windows, of a task, if tasks divide the rows."""
+ROWS, WINDOWS, WIDEST, EVEN = 96, 24, 4, 1.25
+"""The rows, or windows, of a task; its most tiles side by side; how uneven shares may be."""
 HEIGHT, VECTORS = Choice("tile_rows", 4, 6, 8, 12, 24), Choice("tile_vectors", 1, 2, 4)
 """The rows of a tile, and its vectors of columns."""
 BLOCK = Choice("block_tiles", 1, 2, 3, 4, 8, 16)
@@ -131,7 +129,9 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
         left, right = halves
     is_read = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
     in_place = bool(scheduling.choose(IN_PLACE, int(is_read)))
-    _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, in_place, dot), ROWS)
+    tasks = ceil(about(i.size) / ROWS / machine.cores) * machine.cores
+    block = ceil(about(i.size) / tasks)
+    _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, in_place, dot), block)
     return True
 
 
@@ -163,12 +163,14 @@ def _cut(product: CPUProduct, block: int) -> None:
     width = vectors * lanes
     columns, rows, blocks = about(j.size) / width, about(i.size), 4 * machine.cores
     is_few = columns < blocks or not isinstance(j.size, int)
+    depth = prod(about(scheduling.loop(k).size) for k in folds) * product.right.dtype.itemsize
+    if isinstance(j.size, int) and block > WINDOWS and rows * depth <= machine.l2:
+        is_few = ceil(ceil(columns) / machine.cores) * machine.cores > EVEN * ceil(columns)
     axis = "ji"[scheduling.choose(BY_ROWS, int(is_few and rows > 2 * blocks * height))]
-    usual = block // height
+    usual = ceil(block / height)
     if axis == "j":
         # As many tiles side by side as half of the cache holds, if that leaves enough tasks.
-        depth = prod(about(scheduling.loop(k).size) for k in folds) * width
-        room = machine.l2 / 2 // max(1, depth * product.right.dtype.itemsize)
+        room = machine.l2 / 2 // max(1, depth * width)
         usual = max(1, int(min(WIDEST, columns // blocks, room)))
     cuts = {"i": {"tile": height}, "j": {"tile": width}}
     cuts[axis] = {"block": scheduling.choose(BLOCK, usual) * cuts[axis]["tile"], **cuts[axis]}

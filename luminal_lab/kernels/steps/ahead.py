@@ -217,21 +217,28 @@ class FetchAhead(Step):
         """Return an index in each cache line that one iteration of a loop uses."""
         if access.index is None:
             raise self.refuse(f"{self.array} is looked up there, at places that are values")
-        inner = {inner_loop.name: inner_loop for inner_loop in every(loop.body, Loop)}
+        inner = {inner_loop.name: inner_loop.axis for inner_loop in every(loop.body, Loop)}
         used = {s.name for dim in access.index for s in symbols(dim)} & inner.keys()
         if not used:
             return [access.index]
         type = nest.types[self.array]
         flat = nest.flat(self.array, access.index)
-        (name, *others) = sorted(used)
-        axis = inner[name].axis
-        count, step = extent(axis), slope(flat, axis)
-        if others or step != 1 or not isinstance(count, int):
+        steps = {name: slope(flat, inner[name]) for name in sorted(used)}
+        near = [name for name, step in steps.items() if step == 1]
+        extents = {name: extent(inner[name]) for name in sorted(steps, key=near.count)}
+        counts = {name: size for name, size in extents.items() if isinstance(size, int)}
+        if len(near) != 1 or counts.keys() != extents.keys():
             raise self.refuse(
                 f"what {loop.name} uses of {self.array} is not so many neighbours",
                 "cut the loop along the last axis, and fetch in the loop over the blocks",
             )
-        return [at(access.index, axis, k) for k in range(0, count, LINE // type.dtype.itemsize)]
+        indices = [access.index]
+        for name, count in counts.items():  # rows that are written out have lines of their own
+            by = LINE // type.dtype.itemsize if name in near else 1
+            indices = [at(index, inner[name], k) for index in indices for k in range(0, count, by)]
+        if len(counts) > 1 and len(indices) > MANY_LINES:
+            raise self.refuse(f"{loop.name} uses {len(indices)} lines of {self.array} at a time")
+        return indices
 
 
 def check_array(step: Step, nest: Nest, array: str) -> None:

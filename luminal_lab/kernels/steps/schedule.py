@@ -70,7 +70,7 @@ from luminal_lab.kernels.nest.sizes import (
     stride,
     work_of,
 )
-from luminal_lab.kernels.steps.ahead import Stream
+from luminal_lab.kernels.steps.ahead import FetchAhead, Stream
 from luminal_lab.kernels.steps.arrays import Copy, Hold, Pack, Pad, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
@@ -89,6 +89,8 @@ AT_HAND = 128
 """How many cache lines stay in a core's first cache, wherever they lie."""
 WRITTEN_OUT = 16
 """The most groups of elements within a larger group that are written out."""
+PIECE = 16
+"""How many columns of a row are fetched at once."""
 BYTES = 4
 """So many products of bytes are added up at once."""
 FEWEST = 2
@@ -654,11 +656,17 @@ class Scheduling:
                     if ahead and self.attempted(Stream(name, loop, ahead)):
                         break
 
-    def at_once(self, rows: Handle, choice: Choice, most: int) -> None:
+    def at_once(
+        self, rows: Handle, choice: Choice, most: int, fetched: Choice, near: int, room: int
+    ) -> None:
         """Add several rows to sums of columns at once, which then stay in registers meanwhile.
 
-        Terms may take so much work at most: for others, loads and stores do not matter.
+        Terms may take so much work at most: for others, loads and stores do not matter. If blocks
+        of columns cut the rows of an array of at least `near` bytes, the processor has to find the
+        beginning of each piece: meanwhile those of the next rows are fetched, if there is room.
         """
+        if rows not in self.nest.loops:  # it was cut with the rows around it
+            return
         *around, last = rows.inner
         sums = [s for s in last.loop.body if isinstance(s, Set) and s.how in FOLDS]
         own = {s.name: [symbol.name for dim in s.index for symbol in symbols(dim)] for s in sums}
@@ -673,13 +681,38 @@ class Scheduling:
         if count == 1:
             return
         with self.attempt():
+            terms, ahead = count * at_most(iterations(between)), count * at_most(last.size) * BYTES
+            is_piece = terms <= PIECE and ahead <= room  # more take longer than what they read
+            pieces = self.pieces(rows, last, near) if is_piece else []
+            pieces = pieces if pieces and self.choose(fetched) else []
             block, each, *_ = self.do(Cut(rows, count, ("block", "each", "rest"))).loops
             inner = [last, *between] if is_short else [*between, last]
             self.reorder([block, *inner, each])
+            piece = last
+            if pieces:
+                piece, last = self.do(Split((last,), (PIECE,), ("piece", "each"))).loops
             for name in own:
                 self.do(Hold(name, each, unique(f"{name}_column", self.nest.names)))
             self.run("unroll", [*(between if is_short else ()), each])
             self.run("simd", [last])
+            for name in pieces:
+                self.do(FetchAhead(name, piece, 1, block))
+
+    def pieces(self, rows: Handle, column: Handle, near: int) -> list[str]:
+        """Return the inputs of so many bytes whose rows a loop over columns reads in part."""
+        found: list[str] = []
+        for name, type in self.nest.inputs if column.is_whole and column.size % PIECE == 0 else ():
+            count = size_of(type.shape)
+            if not isinstance(count, int) or count * type.dtype.itemsize < near:
+                continue
+            indices = {use.index for use in accesses((column.loop,)) if use.name == name}
+            reads = [Read(name, index, type.dtype) for index in indices if index]
+            for read in reads if len(indices) == 1 else ():
+                apart = stride(self.nest, read, rows)
+                is_cut = isinstance(apart, int) and at_most(column.size) < apart
+                if is_cut and stride(self.nest, read, column) == 1:
+                    found.append(name)
+        return found
 
     def turned(self, top: Handle, block: Choice) -> None:
         """Copy a transposed array in blocks, so that a cache line is read while it is at hand."""

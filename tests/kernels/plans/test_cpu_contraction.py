@@ -173,7 +173,7 @@ def test_rows_are_few_if_their_number_is_known(rows: str, is_few: bool) -> None:
     assert ("few_rows" in str(kernel.choices)) == is_few
 
 
-BLOCKS = [(3, 2, 768), (3, 4, 384), (8, 2, 320), (16, 2, 160), (3, 64, 64)]
+BLOCKS = [(3, 2, 768), (3, 4, 768), (8, 2, 320), (16, 2, 160), (3, 64, 64)]
 """Rows, cores, and the columns of a block."""
 
 
@@ -182,3 +182,51 @@ def test_blocks_of_few_rows_stay_in_the_first_cache_and_are_enough_for_all_cores
         machine = Machine(vector_bytes=64, cores=cores)
         kernel = make_kernel(few(rows, "768", "3072"), "k", machine)
         assert f"split j by {block} as block, own" in str(kernel.schedule)
+
+
+FETCHED = "fetch b in j_sum.piece ahead 1 of k.block"
+
+
+@pytest.mark.needs("cc")
+def test_pieces_of_the_next_rows_of_columns_are_fetched() -> None:
+    definition = few(3, "320", "512")
+    kernel = make_kernel(definition, "k", Machine(cores=2, l2=64 << 10))
+    assert FETCHED in str(kernel.schedule)
+    rng = np.random.default_rng(0)
+    given = {"a": rng.standard_normal((3, 320)), "b": rng.standard_normal((320, 512))}
+    given = {name: array.astype("f4") for name, array in given.items()}
+    result = Running(kernel)(given, {})["y"]
+    plain = Running(kernel.rescheduled(choices={"rows_fetched": 0}))(given, {})["y"]
+    assert result.tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "machine"),
+    [
+        (3, "512", Machine(cores=2, l2=4 << 20)),  # they are near
+        (3, "500", Machine(cores=2, l2=64 << 10)),  # the last block is shorter
+        (8, "512", Machine(cores=2, l2=64 << 10)),  # sums take longer than loads
+        (3, "m", Machine(cores=2, l2=64 << 10)),  # nobody knows
+    ],
+)
+def test_where_it_is_of_no_use_no_piece_is_fetched(
+    rows: int, columns: str, machine: Machine
+) -> None:
+    assert "fetch" not in str(make_kernel(few(rows, "320", columns), "k", machine).schedule)
+
+
+TASKS = [
+    ((100, 100, 100), [7]),  # 7 columns of tiles, which copy their own
+    ((1500, 40, 50), [4]),
+    ((120, 300, 40), [3, 2]),  # 3 would leave a core waiting: 20 rows of tiles, 10 a task
+    ((4096, 64, 64), [4, 43]),  # not all rows fit into the cache
+]
+"""Rows, sum and columns, and the tasks of each phase for two cores."""
+
+
+def test_tasks_are_equal_shares() -> None:
+    for (m, k, n), tasks in TASKS:
+        text = f"kernel k(a: f32[{m}, {k}], b: f32[{k}, {n}]) -> (y: f32[{m}, {n}])\n"
+        text += f"  y[i < {m}, j < {n}] = sum k < {k}: fused(a[i, k] * b[k, j])"
+        kernel = make_kernel(parse_definition(text), "k", Machine(cores=2))
+        assert [phase.tasks for phase in kernel.phases] == tasks

@@ -46,6 +46,25 @@ def test_there_is_a_fetch_for_each_line_of_memory() -> None:
     values(ROWS, made, n=3, m=37)  # the last rows fetch what is not there
 
 
+def test_rows_that_are_written_out_have_lines_of_their_own() -> None:
+    text = "kernel k(b: f32[n, m]) -> (y: f32[m])\n  y[j < m] = max i < n: b[i, j]"
+    steps = (
+        "split j by 16",
+        "fission j.own as start, max, end",
+        "reorder i, j_max.own",
+        "cut i by 2",
+    )
+    last = "fetch b in i.block ahead 1 of j.block"
+    made = after(text, *steps, last)
+    assert [line.strip() for line in str(made).splitlines() if "fetch" in line] == [
+        "fetch b[2*i.block, 16*j.block + 16]",
+        "fetch b[2*i.block + 1, 16*j.block + 16]",
+    ]
+    values(text, made, n=5, m=40)
+    wide = *steps[:-1], "cut i by 32", last
+    assert refused(text, *wide).startswith(f"{last}: i.block uses 32 lines of b at a time")
+
+
 def test_later_steps_move_fetches_along() -> None:
     made = after(
         ROWS,
