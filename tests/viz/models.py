@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.nn import models
+from luminal_lab.passes.snapshot import Snapshot
 
 
 def mlp() -> ll.Graph:
@@ -179,3 +181,11 @@ MODELS: dict[str, Callable[[], ll.Graph]] = {
     "one_scope": one_scope, "without_scopes": without_scopes, "tiny": tiny, "lone": lone,
     "deep": deep, "equal_layers": equal_layers,
 }  # fmt: skip
+
+
+@cache
+def snapshots(name: str) -> tuple[Snapshot, ...]:
+    """Return what the passes for a CPU make of a graph, compiled once for all tests."""
+    cx = MODELS[name]()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    return cx.snapshots

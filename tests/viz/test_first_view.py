@@ -11,7 +11,7 @@ from luminal_lab.io.facts import Subject
 from luminal_lab.viz.graphs import before_and_after
 from luminal_lab.viz.stretches import BUDGET, LEAST
 from tests.viz.live.bundles import Run, bare, run_of
-from tests.viz.models import MODELS
+from tests.viz.models import MODELS, snapshots
 
 SMALL = [name for name in MODELS if name != "large"]
 
@@ -59,9 +59,7 @@ def test_the_first_picture_has_enough_to_see_and_not_too_much(name):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_each_pass_begins_with_enough_before_and_after(name):
-    cx = MODELS[name]()
-    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
-    run = run_of(Subject(name, cx.snapshots))
+    run = run_of(Subject(name, snapshots(name)))
     ids, rows = run.ints("node.id"), list(run.stage_rows())
     for at, stage in enumerate(run.stages):
         if not stage["effect"]:

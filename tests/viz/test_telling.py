@@ -5,17 +5,16 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.passes.generic import TIDYING
 from luminal_lab.viz.telling import telling
-from tests.viz.models import MODELS
+from tests.viz.models import MODELS, snapshots
 
 SMALL = [name for name in MODELS if name != "large"]
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_of_a_model_it_is_recognition_or_fusion(name):
-    cx = MODELS[name]()
-    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
-    name = cx.snapshots[telling(cx.snapshots)].name
-    assert name == "recognise" or name.startswith("fuse-")
+    made = snapshots(name)
+    told = made[telling(made)].name
+    assert told == "recognise" or told.startswith("fuse-")
 
 
 @pytest.mark.parametrize("name", ["mlp", "gpt2", "tiny", "block"])

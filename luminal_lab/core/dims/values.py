@@ -61,7 +61,7 @@ OF_ARRAYS: Functions = {
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     """Return the expression with symbols, by name, replaced by other dims."""
-    if isinstance(dim, int):
+    if isinstance(dim, int) or not any(symbol.name in values for symbol in symbols(dim)):
         return dim
     return _worked_out(dim, lambda symbol: values.get(symbol.name, symbol), OF_DIMS)
 

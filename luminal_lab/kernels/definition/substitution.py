@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, known, substitute, symbols
 from luminal_lab.core.dtypes import DType
@@ -49,10 +50,15 @@ def rebuilt(
     part: Callable[[Term], Term],
     buffers: Mapping[str, str] = NO_NAMES,
 ) -> Term:
-    """Return a term other than a fold with other indices, parts and names of buffers."""
+    """Return a term other than a fold with other indices, parts and names of buffers.
+
+    What stays as it is remains the same object, whose hash and symbols are known.
+    """
     match term:
         case Read(buffer=buffer, index=index, dtype=dtype):
-            return Read(buffers.get(buffer, buffer), tuple(map(located, index)), dtype)
+            name, new_index = buffers.get(buffer, buffer), tuple(map(located, index))
+            is_same = name == buffer and new_index == index
+            return term if is_same else Read(name, new_index, dtype)
         case Lookup(buffer=buffer, index=index, axis=axis, size=size, dtype=dtype):
             name, new_index = buffers.get(buffer, buffer), tuple(map(located, index))
             return Lookup(name, new_index, axis, part(term.position), located(size), dtype)
@@ -63,7 +69,8 @@ def rebuilt(
         case Guarded(holds=holds, term=inner):
             return guarded(located(holds), part(inner))
         case Apply(op=op, args=args, dtype=dtype):
-            return Apply(op, tuple(map(part, args)), dtype)
+            new = tuple(map(part, args))
+            return term if all(map(is_, new, args)) else Apply(op, new, dtype)
         case _:
             return term
 

@@ -345,7 +345,7 @@ def read_by(*terms: Term) -> set[str]:
     return {part.buffer for part in walk(*terms) if isinstance(part, (Read, Lookup))}
 
 
-def free(term: Term, bound: Iterable[str] = ()) -> dict[str, Symbol]:
+def free(term: Term, bound: Iterable[str] = ()) -> Mapping[str, Symbol]:
     """Return the symbols, by name, that a term mentions and that no fold in it binds."""
     try:
         known: dict[str, Symbol] = getattr(term, "_free")  # noqa: B009  # it is set when first asked
@@ -353,7 +353,7 @@ def free(term: Term, bound: Iterable[str] = ()) -> dict[str, Symbol]:
         known = _free(term)
         object.__setattr__(term, "_free", known)  # steps of a schedule share terms, and ask again
     outer = set(bound)
-    return {name: symbol for name, symbol in known.items() if name not in outer}
+    return {name: symbol for name, symbol in known.items() if name not in outer} if outer else known
 
 
 def _free(term: Term) -> dict[str, Symbol]:

@@ -193,16 +193,18 @@ class Nest:
                 case Loop(axis=axis, position=position):
                     axes.add(axis.name)
                     shape: Shape = statement.ends
-                    dims |= free(position) if position else {}
+                    dims.update(free(position) if position else {})
                 case When(holds=holds):
                     shape = (holds,)
                 case Set(index=shape, term=term):
-                    dims |= free(term)
+                    dims.update(free(term))
                 case Fetch(index=shape):
                     pass
                 case Local():
                     continue
-            dims |= {symbol.name: symbol for dim in shape for symbol in symbols(dim)}
+            for dim in shape:
+                if not isinstance(dim, int):
+                    dims.update((symbol.name, symbol) for symbol in symbols(dim))
         return {name: dims[name] for name in sorted(dims) if name not in axes}
 
     def flat(self, name: str, index: Iterable[Dim]) -> Dim:
@@ -264,6 +266,10 @@ class Nest:
     def names(self) -> set[str]:
         """All names in use."""
         return {*self.types, *self.loops, *self.dims}
+
+    def makes(self, name: str) -> bool:
+        """Return whether a name is that of a loop or of a local array."""
+        return name in self.loops or name in self.locals
 
     @cached_property
     def repeated(self) -> Loop | Local | None:
@@ -528,11 +534,12 @@ def substituted(block: Block, values: Mapping[str, Dim]) -> Block:
                 return replace(statement, axis=axis, size=size, position=position, start=start)
             case When(holds=holds):
                 return replace(statement, holds=substitute(holds, values))
-            case Set() | Fetch():
-                index = tuple(substitute(dim, values) for dim in statement.index)
-                moved = replace(statement, index=index)
-                is_set = isinstance(moved, Set)
-                return replace(moved, term=replaced(moved.term, values)) if is_set else moved
+            case Set(index=index, term=term):
+                new = tuple(substitute(dim, values) for dim in index), replaced(term, values)
+                is_same = new[0] == index and new[1] is term
+                return statement if is_same else replace(statement, index=new[0], term=new[1])
+            case Fetch(index=index):
+                return replace(statement, index=tuple(substitute(dim, values) for dim in index))
             case Local():
                 return statement
 

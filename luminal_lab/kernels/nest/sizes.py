@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from math import inf, prod
 from typing import Protocol
 
@@ -100,6 +101,7 @@ def perfect(loop: Loop) -> Iterator[Loop]:
         inner = alone(inner.body, Loop)
 
 
+@lru_cache(1 << 14)
 def slope(dim: Dim, axis: Symbol) -> Dim:
     """Return how much a dim grows from one position along an axis to the next."""
     return substitute(dim, {axis.name: axis + 1}) - dim

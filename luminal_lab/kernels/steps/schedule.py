@@ -742,6 +742,8 @@ class Scheduling:
         """Refuse a loop or array that an earlier step has consumed."""
         born = name.born if isinstance(name, Handle) and name.scheduling is self else None
         since = next((at for at, nest in enumerate(self.nests) if nest is born), None)
+        if born is None and self.nest.makes(name):
+            return
         if since is None and any(loop.partition(".")[0] == name for loop in self.nest.loops):
             return  # an axis, which stands for all its levels
         if born is not None and since is None:
@@ -750,8 +752,9 @@ class Scheduling:
             return
         prefix = f"{step}: " if step is not None else ""
         for at in range(len(self.steps) - 1, (since or 0) - 1, -1):
-            if name in self.nests[at].names and name not in self.nests[at + 1].names:
-                raise consumed(prefix, name, self.steps[at], self.nests[at], self.nests[at + 1])
+            before, after = self.nests[at : at + 2]
+            if before.makes(name) and not after.makes(name):
+                raise consumed(prefix, name, self.steps[at], before, after)
 
     @property
     def schedule(self) -> Schedule:

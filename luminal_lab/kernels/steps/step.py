@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from math import gcd
 from typing import Any, ClassVar, Self, cast
 
@@ -37,7 +38,6 @@ from luminal_lab.kernels.nest.nest import (
     alone,
     axes_in,
     every,
-    mapped,
     nested,
     paths,
     private,
@@ -213,8 +213,11 @@ class Step:
         inner = [name for name in nest.loops if name in inside]
         expanded: list[str] = []
         for name in names:
+            if nest.makes(name):
+                expanded.append(name)
+                continue
             own = [loop for loop in inner if loop.partition(".")[0] == name and loop not in names]
-            expanded += [name] if name in nest.names or not own else own
+            expanded += [name] if not own or name in nest.names else own
         return expanded
 
     def inside(self, loop: Loop) -> Loop:
@@ -411,10 +414,21 @@ def _read_field(scanner: Scanner, kind: str, hint: str) -> object:
 def replaced_loop(nest: Nest, name: str, replacement: Statement | Block) -> Nest:
     """Return a nest with a loop replaced by other statements."""
 
-    def change(statement: Statement) -> Statement | Block:
-        return replacement if isinstance(statement, Loop) and statement.name == name else statement
+    body = replacement if isinstance(replacement, tuple) else (replacement,)
+    return with_body(nest, _spliced(nest.body, name, body) or nest.body)
 
-    return with_body(nest, mapped(nest.body, change))
+
+def _spliced(block: Block, name: str, replacement: Block) -> Block | None:
+    """Return a block with a loop in it replaced; None if it is not there. All else stays."""
+    for at, statement in enumerate(block):
+        if not isinstance(statement, (Loop, When)):
+            continue
+        if isinstance(statement, Loop) and statement.name == name:
+            return (*block[:at], *replacement, *block[at + 1 :])
+        inner = _spliced(statement.body, name, replacement)
+        if inner is not None:
+            return (*block[:at], replace(statement, body=inner), *block[at + 1 :])
+    return None
 
 
 def with_copy(loop: Loop, term: Term, copy: Term) -> Block:
@@ -462,6 +476,7 @@ def apart(nest: Nest, access: Access, other: Access, axis: Symbol, fixed: set[st
 
     Axes in `fixed` are around both and have the same value in both; all others may differ.
     """
+    same = frozenset(fixed)
     if access.index is None or other.index is None:
         return False
     shape = nest.types[access.name].shape
@@ -471,14 +486,15 @@ def apart(nest: Nest, access: Access, other: Access, axis: Symbol, fixed: set[st
             row_major(shape[first:end], access.index[first:end]),
             row_major(shape[first:end], other.index[first:end]),
             axis,
-            fixed,
+            same,
         )
         for end in range(1, len(shape) + 1)
         for first in range(end - 1, -1, -1)
     )
 
 
-def _apart(a: Dim, b: Dim, axis: Symbol, fixed: set[str]) -> bool:
+@lru_cache(1 << 14)  # steps are tried, and then applied
+def _apart(a: Dim, b: Dim, axis: Symbol, fixed: frozenset[str]) -> bool:
     """Return whether a(x) = b(y) leaves only x = y."""
     step = slope(a, axis)
     if not isinstance(step, int) or step == 0 or slope(b, axis) != step:
