@@ -27,7 +27,7 @@ from luminal_lab.devices.build.located import device_error
 from luminal_lab.devices.gpu.engine import BYTE, Engine, Location, Memory, PlacedLaunch
 from luminal_lab.devices.runtime.plan import Remembered
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.prelude.files import NAME
 from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.kernels.render.gpu.webgpu import MODULE, MOST
@@ -136,18 +136,14 @@ class WebGPUEngine(Engine):
         self.pipelines: dict[str, tuple[Any, Any]] = {}
         for kernel in kernels:
             with self._told(f"kernel {kernel.name} is not compiled", SMALLER):
-                for text in kernel.source.split(MODULE)[1:]:
-                    function = text.partition("\n")[0]
-                    called = prelude("webgpu", {*NAME.findall(text)})
+                for function, text in modules(kernel).items():
                     buffers = text.count("var<storage, read_write>")
                     most = self.device.limits["max-storage-buffers-per-shader-stage"]
                     if buffers > most:
                         fault = f"webgpu: kernel {kernel.name} has {buffers} buffers, and "
                         fault += f"on {self.name} a kernel has at most {most}"
                         raise device_error(fault, hint=STILL)
-                    self.pipelines[function] = self._pipeline(
-                        f"{called}\n\n{MODULE}{text}", buffers
-                    )
+                    self.pipelines[function] = self._pipeline(text, buffers)
         self._bound = Remembered[object, Any](MOST_BOUND)
 
     def _pipeline(self, text: str, buffers: int) -> tuple[Any, Any]:
@@ -306,6 +302,15 @@ class WebGPUEngine(Engine):
 
 
 LOST: Final = "compile again: if the device was lost, that finds another; restart the kernel if not"
+
+
+def modules(kernel: Kernel) -> dict[str, str]:
+    """Return the module of each function of a kernel, with what it calls."""
+    made: dict[str, str] = {}
+    for text in kernel.source.split(MODULE)[1:]:
+        called = prelude("webgpu", {*NAME.findall(text)})
+        made[text.partition("\n")[0]] = f"{called}\n\n{MODULE}{text}"
+    return made
 
 
 def watched(text: str, number: int) -> str:

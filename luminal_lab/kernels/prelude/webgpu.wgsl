@@ -9,7 +9,8 @@
 
 var<private> lab_thread: u32;
 
-/* 0 in each launch, which no compiler knows. */
+/* 0 in each launch: which layer of blocks this is, as no compiler can know. A uniform would not do:
+   some drivers know their values. */
 var<private> lab_zero: u32;
 
 fn lab_infinity() -> f32 { return bitcast<f32>(0x7f800000u ^ lab_zero); }
@@ -156,26 +157,9 @@ static inline $TYPE lab_shuffle_xor_$NAME($TYPE x, int mask) {
     return lab_shared_$NAME[lab_thread ^ (lab_u32)mask];
 }
 
-/* Without a loop: some drivers lose their place at barriers in loops within loops. */
 static inline $TYPE lab_warp_$WHICH_$NAME($TYPE x, int lanes) {
-    if (lanes > 16) {
-        const $TYPE other = lab_shuffle_xor_$NAME(x, 16);
-        x = $JOINED;
-    }
-    if (lanes > 8) {
-        const $TYPE other = lab_shuffle_xor_$NAME(x, 8);
-        x = $JOINED;
-    }
-    if (lanes > 4) {
-        const $TYPE other = lab_shuffle_xor_$NAME(x, 4);
-        x = $JOINED;
-    }
-    if (lanes > 2) {
-        const $TYPE other = lab_shuffle_xor_$NAME(x, 2);
-        x = $JOINED;
-    }
-    if (lanes > 1) {
-        const $TYPE other = lab_shuffle_xor_$NAME(x, 1);
+    for (int apart = lanes / 2; apart > 0; apart /= 2) {
+        const $TYPE other = lab_shuffle_xor_$NAME(x, apart);
         x = $JOINED;
     }
     return x;

@@ -52,6 +52,8 @@ FUNCTIONS: Final = {
 }
 """The functions of C that have another name in WGSL, without the f of floats."""
 NUMBERS: Final = {"LAB_INF": "lab_infinity()", "LAB_NAN": "lab_no_number()"}
+ROUNDED_UP, LARGEST = "3.4028235e+38f", "0x1.fffffep+127f"
+"""The largest number as C has it, which is above it by less than rounding, and exactly."""
 KEPT: Final = "0x1.8p23f", "0x1.26p+1f"
 """The sizes to which numbers are added to be rounded, in functions that take them off again."""
 RESERVED: Final = frozenset(
@@ -580,7 +582,8 @@ def bits_of(type: str) -> int:
 def number(token: str) -> Typed:
     """Return a number as it is written in C, with its type."""
     if (token.endswith("f") and not token.startswith("0x")) or "p" in token or "." in token:
-        return Typed(token if token.endswith("f") else f"{token}f", "f32")
+        text = token if token.endswith("f") else f"{token}f"
+        return Typed(LARGEST if text == ROUNDED_UP else text, "f32")
     digits = token.rstrip("uUlL")
     value = int(digits, 0)
     if value >> 32:

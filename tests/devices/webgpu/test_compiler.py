@@ -52,7 +52,7 @@ def test_its_licence_says_what_wgsl_takes_for_granted():
 def test_rows_and_columns_are_summed():
     cx = ll.Graph()
     x = cx.tensor((70, 300), name="x").set(random(70, 300))
-    agrees(cx, x.softmax(-1).retrieve(), x.sum(0).retrieve(), x.sum().retrieve(), within=1e-4)
+    agrees(cx, x.softmax(-1).retrieve(), x.sum(0).retrieve(), x.sum().retrieve())
 
 
 @needs
@@ -60,7 +60,7 @@ def test_products_are_tiled():
     cx = ll.Graph()
     a = cx.tensor((130, 70), name="a").set(random(130, 70))
     b = cx.tensor((70, 90), name="b").set(random(70, 90))
-    agrees(cx, (a @ b).retrieve(), within=1e-4)
+    agrees(cx, (a @ b).retrieve())
     assert "var<workgroup>" in cx.kernels[0].source
 
 

@@ -8,7 +8,7 @@ import pytest
 from luminal_lab.core.dims import evaluate as size_of
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import TensorType
-from luminal_lab.emulator import Call, emulate
+from luminal_lab.emulator import Call, Trace, emulate
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.terms import Apply, Fold, walk
@@ -218,8 +218,19 @@ def test_other_numbers_compute_the_same(name: str, choices: Mapping[str, int]) -
 
 def check_emulated(made: Kernel, name: str, gpu: GPU) -> None:
     dims = {"n": 9, "m": 600}
+    want = given_to(name, dims)[1]
+    trace, got = emulated(made, name, gpu, dims)
+    assert trace is not None
+    assert not trace.findings
+    for output, array in got.items():
+        check_same(array, want[output], exactly=False)
+
+
+def emulated(
+    made: Kernel, name: str, gpu: GPU, dims: dict[str, int], *, trace: bool = True
+) -> tuple[Trace | None, dict[str, Array]]:
+    """Emulate a kernel, and return the trace and the results."""
     given, want = given_to(name, dims)
-    assert made.nest is not None
     assert made.definition is not None
     inner = [
         np.zeros(size_of(one.bytes, dims) // 4, np.float32) for one in made.locals
@@ -228,15 +239,16 @@ def check_emulated(made: Kernel, name: str, gpu: GPU) -> None:
     sizes = [np.int64(dims[one]) for one in made.definition.dims]
     arguments = [*given.values(), *inner, *got.values(), *sizes]
     calls = [
-        Call(phase.function, size_of(phase.tasks, dims), phase.threads, arguments)
+        Call(
+            phase.function,
+            size_of(phase.tasks, dims),
+            phase.threads,
+            [*arguments, *[np.uint32(0)] * phase.draws, *[np.zeros(1, np.int32)] * phase.faults],
+        )
         for phase in made.phases
     ]
     dialect = "cuda" if gpu.dialect.name == "cuda" else "metal"
-    trace = emulate(gpu_source([made], gpu.dialect), dialect, calls, trace=True)
-    assert trace is not None
-    assert not trace.findings
-    for output, array in got.items():
-        check_same(array, want[output], exactly=False)
+    return emulate(gpu_source([made], gpu.dialect), dialect, calls, trace=trace), got
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ LINES = {
     "lab_u32 a = 1, b = n;": ["var a: u32 = 1u;", "var b: u32 = u32(n);"],
     "for (int k = 0; k < n - 1; k++) {": ["for (var k: i32 = 0; k < n - 1; k += 1) {"],
     "if (i < n && 2 < i) {": ["if (i < n && 2 < i) {"],
+    "f = -3.4028235e+38f;": ["f = -0x1.fffffep+127f;"],
     "x[4*i + 1] = f < 1.0f ? f : 1;": ["x[4 * i + 1] = select(1.0f, f, f < 1.0f);"],
     "x[i] += f * 2.0f - i;": ["x[i] += f * 2.0f - f32(i);"],
     "wrong |= v < 0 || v >= n;": [

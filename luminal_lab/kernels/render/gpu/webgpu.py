@@ -65,7 +65,7 @@ def wgsl(function: RenderedPhase) -> list[SourceLine]:
         "    @builtin(local_invocation_index) lab_index: u32,",
         ") {",
         "    lab_thread = lab_index;",
-        f"    lab_zero = u32(lab_numbers.{LAST}) >> 31u;",
+        "    lab_zero = lab_group.z;",
         f"    let lab_block = i32(lab_group.x + {MOST}u * lab_group.y);",
         f"    if (lab_block >= lab_numbers.{LAST}) {{ return; }}",
     ]

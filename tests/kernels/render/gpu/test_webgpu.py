@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from luminal_lab.core.dims import evaluate as size_of
+from luminal_lab.core.dtypes import Array
 from luminal_lab.kernels.gpu import webgpu
 from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.launch import numbers_of
@@ -19,6 +20,13 @@ needs = pytest.mark.needs("wgpu", "vulkan")
 
 def run(made: Kernel, name: str, dims: Mapping[str, int]) -> None:
     """Run a kernel on the adapter that is here, and compare its results."""
+    want = given_to(name, dict(dims))[1]
+    for output, got in computed(made, name, dims).items():
+        check_same(got, want[output], exactly=False)
+
+
+def computed(made: Kernel, name: str, dims: Mapping[str, int]) -> dict[str, Array]:
+    """Return what a kernel computes on the adapter that is here."""
     from luminal_lab.devices.gpu.engine import Location, PlacedLaunch  # noqa: PLC0415
     from luminal_lab.devices.webgpu.engine import WebGPUEngine  # noqa: PLC0415
 
@@ -42,10 +50,10 @@ def run(made: Kernel, name: str, dims: Mapping[str, int]) -> None:
         launches.append(PlacedLaunch(made, phase, blocks, 0, (), (), (), tuple(arguments)))
     engine.launch(launches, None, careful=False)
     engine.wait()
-    for location, array in zip(results, want.values(), strict=True):
-        got = np.zeros_like(array)
-        engine.download(location, got)
-        check_same(got, array, exactly=False)
+    got = {output: np.zeros_like(array) for output, array in want.items()}
+    for location, array in zip(results, got.values(), strict=True):
+        engine.download(location, array)
+    return got
 
 
 @needs

@@ -22,7 +22,7 @@ fn main(
     @builtin(local_invocation_index) lab_index: u32,
 ) {
     lab_thread = lab_index;
-    lab_zero = u32(lab_numbers.lab_blocks) >> 31u;
+    lab_zero = lab_group.z;
     let lab_block = i32(lab_group.x + 65535u * lab_group.y);
     if (lab_block >= lab_numbers.lab_blocks) { return; }
     let n = lab_numbers.n;
@@ -31,7 +31,7 @@ fn main(
     var m: array<f32, 2>;
     var l: array<f32, 2>;
     for (var j_m_own: i32 = 0; j_m_own < 2; j_m_own += 1) {
-        m[j_m_own] = -3.4028235e+38f;
+        m[j_m_own] = -0x1.fffffep+127f;
     }
     for (var j_l_own: i32 = 0; j_l_own < 2; j_l_own += 1) {
         l[j_l_own] = 0.0f;

@@ -31,7 +31,7 @@ fn main(
     @builtin(local_invocation_index) lab_index: u32,
 ) {
     lab_thread = lab_index;
-    lab_zero = u32(lab_numbers.lab_blocks) >> 31u;
+    lab_zero = lab_group.z;
     let lab_block = i32(lab_group.x + 65535u * lab_group.y);
     if (lab_block >= lab_numbers.lab_blocks) { return; }
     let m = lab_numbers.m;
@@ -53,7 +53,7 @@ fn main(
     t_4_parts = lab_max_f32(t_4_parts, t[n_2_thread]);
     t_4 = lab_max_f32(t_4, lab_block_max_f32(t_4_parts, 256));
     if (lab_thread == 0u) {
-        m_2[((m + 255) / 256) * i + j] = lab_maximum_f32(t_4, -3.4028235e+38f);
+        m_2[((m + 255) / 256) * i + j] = lab_maximum_f32(t_4, -0x1.fffffep+127f);
     }
     lab_sync();
     let n_3: i32 = i32(lab_thread);
@@ -97,7 +97,7 @@ fn main(
     @builtin(local_invocation_index) lab_index: u32,
 ) {
     lab_thread = lab_index;
-    lab_zero = u32(lab_numbers.lab_blocks) >> 31u;
+    lab_zero = lab_group.z;
     let lab_block = i32(lab_group.x + 65535u * lab_group.y);
     if (lab_block >= lab_numbers.lab_blocks) { return; }
     let m = lab_numbers.m;

@@ -15,7 +15,7 @@ fn main(
     @builtin(local_invocation_index) lab_index: u32,
 ) {
     lab_thread = lab_index;
-    lab_zero = u32(lab_numbers.lab_blocks) >> 31u;
+    lab_zero = lab_group.z;
     let lab_block = i32(lab_group.x + 65535u * lab_group.y);
     if (lab_block >= lab_numbers.lab_blocks) { return; }
     let n = lab_numbers.n;
