@@ -173,7 +173,7 @@ def test_equal_sources_come_from_other_processes(bundle: Bundle):
     [
         (["--device", "cpu", "--bundle", "b"], "record: a bundle is for --device cuda, and has"),
         (["--device", "cuda", "--bundle", "b", "--quick"], "record: a bundle is for --device"),
-        (["--device", "cuda", "--bundle", "b", "--seconds", "0"], "record: seconds is 0"),
+        (["--device", "cuda", "--bundle", "b", "--seconds", "0"], "record: --seconds is 0"),
         (["--device", "cuda", "--bundle", "nowhere"], "bundle: nowhere is none: bundle.json"),
     ],
 )
