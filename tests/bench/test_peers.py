@@ -14,11 +14,15 @@ from luminal_lab.bench.peers.onnxruntime import ONNXRuntime
 from luminal_lab.bench.peers.ours import Ours
 from luminal_lab.bench.peers.peer import MEMORY
 from luminal_lab.bench.peers.torch import Torch
-from luminal_lab.bench.workload import USUAL
+from luminal_lab.bench.workload import GRAPHS, USUAL
 from luminal_lab.bench.workloads import workloads
 from tests.needs import need
 
-CHOSEN = [one for one in workloads(quick=True) if one.has_peers and not one.is_alone]
+CHOSEN = [
+    one
+    for one in workloads(quick=True)
+    if one.has_peers and not one.is_alone and one.family != GRAPHS
+]
 
 
 def results(peer, workload, data):

@@ -144,7 +144,7 @@ def test_the_command_saves_a_file(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--device", "cpu", "--threads", "-1"], "record: threads is -1\nhint: give 1 or more\n"),
+        (["--device", "cpu", "--threads", "-1"], "record: --threads is -1\nhint: give 1 or more\n"),
         (
             ["--device", "cpu", "-o", "no/such/mine.json"],
             "record: no/such/mine.json cannot be written: there is no folder no/such\n"
