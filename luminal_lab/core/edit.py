@@ -94,6 +94,8 @@ class Edit(NodeLookup):
     >>> ir = parse("graph g(%x: f32[2]) -> (%y) { %y = sqrt %x : f32[2] }")
     >>> edit = Edit(ir)
     >>> new = edit.insert(Sin(), "x", like="y", rule="sqrt-to-sin")
+    >>> edit.made_of(new.id, [edit["x"].id]) == edit["x"].id
+    True
     >>> edit.replace("y", new, rule="sqrt-to-sin")
     >>> edit.erase("y", rule="unused")
     >>> print(edit.ir())
