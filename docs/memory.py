@@ -10,10 +10,13 @@ import functools
 import sys
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 sys.path.append(str(Path(__file__).parents[1]))
 
+from luminal_lab.devices.cpu import assembly
 from luminal_lab.language.memory import CHUNK, ModelMemory, memory_plan
+from luminal_lab.machines.machine import Machine
 
 PAGE = Path(__file__).with_suffix(".md")
 BEGIN, END = "<!-- made by python docs/memory.py -->\n", "<!-- until here -->"
@@ -44,6 +47,8 @@ ROWS: Final = [(model, form) for model in MODELS for form in FORMS]
 CONTEXTS: Final = 2048, 4096, 8192, 16_384, 32_768
 MACHINES: Final = 16, 24
 """GiB of memory."""
+KIND: Final = Machine(vector_bytes=64, cores=2)
+"""The kind of machine: kernels, and so what they keep on the way, follow from its vectors."""
 REST: Final = 2
 """GiB that are left to the system, and to Python and its libraries."""
 
@@ -51,7 +56,8 @@ REST: Final = 2
 @functools.cache
 def plan(model: str, form: str) -> ModelMemory:
     """Return what a model takes in a form."""
-    return memory_plan(MODELS[model], FORMS[form])
+    with patch.object(assembly, "this_machine", return_value=KIND):
+        return memory_plan(MODELS[model], FORMS[form])
 
 
 def row(model: str, form: str) -> str:

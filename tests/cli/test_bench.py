@@ -60,7 +60,7 @@ def test_help_of_the_benchmark_lists_the_workloads(capsys):
             "bench: there is no library 'numpy' to measure\n"
             "hint: they are llama.cpp, PyTorch, torch.compile, ONNX Runtime\n",
         ),
-        (["--threads", "-1"], "bench: threads is -1\nhint: give 1 or more\n"),
+        (["--threads", "-1"], "bench: --threads is -1\nhint: give 1 or more\n"),
         (
             ["--json", "no/such/folder/rows.json"],
             "bench: no/such/folder/rows.json cannot be written: there is no folder no/such/folder\n"
