@@ -1,5 +1,6 @@
 """Random stacks of layers, with a loss, beside PyTorch's on the same weights."""
 
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -82,24 +83,33 @@ def test_values_and_gradients(torch, seed):
     ours.load_state_dict(theirs.state_dict())
     target = np.array([0, 2, 1, 2])
 
-    given = torch.tensor(x, requires_grad=True)
-    wanted = torch.nn.functional.cross_entropy(theirs(given), torch.tensor(target))
-    wanted.backward()
+    def slopes_of(module, given):
+        loss = torch.nn.functional.cross_entropy(module(given), torch.tensor(target))
+        loss.backward()
+        return loss, {"x": given.grad, **{k: p.grad for k, p in module.named_parameters()}}
+
+    precise = deepcopy(theirs).double()
+    wanted, expected = slopes_of(theirs, torch.tensor(x, requires_grad=True))
+    _, true = slopes_of(precise, torch.tensor(x, dtype=torch.float64, requires_grad=True))
     cx = Graph()
     tensor = cx.tensor(shape, name="x").set(x)
     loss = nn.cross_entropy(ours(tensor), target).retrieve()
     slopes = grad(loss, {"x": tensor, **ours.parameters()})
     cx.retrieve(slopes)
     cx.execute()
-    expected = {"x": given.grad, **{k: p.grad for k, p in theirs.named_parameters()}}
     close(loss.numpy(), wanted.detach().numpy(), 1e-5, str(kinds))
     assert slopes.keys() == expected.keys()
     largest = max(float(slope.abs().max()) for slope in expected.values())
     for name, slope in slopes.items():
         # A bias before a norm has a gradient of 0: what is left of it is about the others' size.
-        found = slope.numpy()
+        # A norm behind a norm of few numbers divides by what is nearly 0: PyTorch errs there, too.
+        error = (expected[name] - true[name]).abs().max().item()
         np.testing.assert_allclose(
-            found, expected[name].numpy(), rtol=1e-3, atol=2e-5 * largest, err_msg=f"{name} {kinds}"
+            slope.numpy(),
+            true[name].numpy(),
+            rtol=1e-3,
+            atol=2e-5 * largest + 8 * error,
+            err_msg=f"{name} {kinds}",
         )
     for name, value in theirs.named_buffers():
         close(ours.state_dict()[name], value.numpy(), 1e-5, f"{name} {kinds}")

@@ -314,7 +314,7 @@ def test_a_compiler_that_is_not_there():
     (cx.tensor((2,)) * 2).retrieve()
     error = error_of(lambda: cx.compile(CPUCompiler(compiler="no-such-cc")), DeviceError)
     assert "no-such-cc" in str(error)
-    assert [s.name for s in error.snapshots][-1] == "dce"
+    assert [s.name for s in error.snapshots][-1] == "depth-first"
 
 
 def test_kernels_of_equal_layers_are_one():

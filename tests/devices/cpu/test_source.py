@@ -52,7 +52,9 @@ def test_numpy_computes():
     assert p.numpy() == pytest.approx(0.125)
     assert cx.compilation.runner is None
     assert "NumPy computes node by node" in str(cx.time(rounds=1, warm_up=0))
-    assert [step.title for step, _ in cx.trace(cx.kernels[0]).rows][-1] == "dce"
+    assert [step.title for step, _ in cx.trace(cx.kernels[0]).rows][
+        -1
+    ] == "depth-first{updates_last = true}"
 
 
 @pytest.mark.usefixtures("no_compiler")
