@@ -145,4 +145,4 @@ def test_what_a_compile_makes_by_default_has_its_rules_too() -> None:
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
     (part,) = cx.derivation.parts
     assert "cascade" in [step.rule for step in part]
-    assert [shot.name for shot in cx.workbench().subjects[0].snapshots][-1] == "dce"
+    assert [shot.name for shot in cx.workbench().subjects[0].snapshots][-1] == "depth-first"

@@ -323,6 +323,10 @@ def wrong(found: np.ndarray, wanted: np.ndarray, dtype: str, rtol: float) -> np.
     return ~(near | (found == wanted) | (np.isnan(found) & np.isnan(wanted)))
 
 
+CANCELS = ("tanhshrink",)
+"""What is left of its argument: units in that one's last place, and NumPy's tanh errs by two."""
+
+
 def judged(torch: Any, name: str, dtype: str) -> tuple[list[str], bool]:
     """Return what is wrong and not excused, and whether something needed the excuse."""
     ours, theirs = CASES[name]
@@ -338,6 +342,9 @@ def judged(torch: Any, name: str, dtype: str) -> tuple[list[str], bool]:
     for k, (one, *witnesses) in enumerate(zip(found, alike, wide, strict=True)):
         assert one.shape == witnesses[0].shape
         bad = np.logical_and.reduce([wrong(one, other, dtype, rtol) for other in witnesses])
+        if name in CANCELS and k == 0:
+            with np.errstate(all="ignore"):
+                bad &= ~(np.abs(one - witnesses[1]) <= 4 * np.finfo(dtype).eps * np.abs(arrays[0]))
         bad, at = bad.reshape(-1, bad.shape[-1]) if name == "prelu" else bad, arrays
         rows = bad.any(0) if name == "prelu" else bad.any(tuple(range(1, bad.ndim)))
         needed |= bool((rows & allowed).any())
