@@ -139,6 +139,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         need(*mark.args)
 
 
+@pytest.fixture(scope="session")
+def playwright() -> Generator[Any]:
+    """What drives browsers: there can be one in a process."""
+    with need("playwright.sync_api").sync_playwright() as one:
+        yield one
+
+
 @pytest.fixture
 def long(request: pytest.FixtureRequest) -> bool:
     """Whether sweeps are run whole."""

@@ -27,20 +27,22 @@ def _the_script_is_built():
 
 
 @contextmanager
-def launched() -> Iterator[Any]:
-    """Start the browser; without it, or Playwright, tests that ask are skipped."""
+def launched(playwright: Any = None) -> Iterator[Any]:
+    """Start the browser, with a Playwright that runs already or with one of its own."""
     path = need("chromium")
-    api = need("playwright.sync_api")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield browser
-        browser.close()
+    if playwright is None:
+        with need("playwright.sync_api").sync_playwright() as own, launched(own) as browser:
+            yield browser
+        return
+    browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """The browser, for all tests."""
-    with launched() as browser:
+def chromium(playwright: Any) -> Iterator[Any]:
+    """The browser, for all tests; without it tests that ask are skipped."""
+    with launched(playwright) as browser:
         yield browser
 
 

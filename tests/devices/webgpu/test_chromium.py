@@ -74,16 +74,14 @@ async ({buffers, launches, wanted}) => {
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
+def page(playwright: Any) -> Iterator[Any]:
     """A page that may ask for an adapter."""
-    path, api = need("chromium"), need("playwright.sync_api")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        made = browser.new_page()
-        made.route(ADDRESS, lambda route: route.fulfill(body="", content_type="text/html"))
-        made.goto(ADDRESS)
-        yield made
-        browser.close()
+    browser = playwright.chromium.launch(executable_path=need("chromium"), args=ARGUMENTS)
+    made = browser.new_page()
+    made.route(ADDRESS, lambda route: route.fulfill(body="", content_type="text/html"))
+    made.goto(ADDRESS)
+    yield made
+    browser.close()
 
 
 def words(array: np.ndarray) -> list[int]:
