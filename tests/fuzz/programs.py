@@ -170,7 +170,7 @@ def ours(text: str, values: Mapping[str, Any]) -> Any:
 
 
 THEIRS: Sequence[tuple[str, str]] = (
-    (r"^(\S+) / (\S+)$", r"\1 * (1.0 / torch.as_tensor(\2).to((\1 / \2).dtype))"),
+    (r"^(\S+) / (\S+)$", r"\1 * (1.0 / torch.as_tensor(\2, dtype=(\1 / \2).dtype))"),
     (r"ll\.where", "torch.where"),
     (r"ll\.concat\(\[(.*?)\], (-?\d+)\)", r"torch.cat([\1], \2)"),
     (r"ll\.stack\(\[(.*?)\], (-?\d+)\)", r"torch.stack([\1], \2)"),
