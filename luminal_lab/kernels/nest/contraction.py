@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from luminal_lab.kernels.definition.running import by_column
-from luminal_lab.kernels.definition.terms import Term, free
+from luminal_lab.kernels.definition.terms import Read, Term, free
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, reads_of, walk
-from luminal_lab.kernels.nest.sizes import perfect
+from luminal_lab.kernels.nest.sizes import names_in, perfect
 
 
 @dataclass
@@ -24,6 +24,22 @@ class Contraction:
     """The operand with the rows."""
     right: Term
     """The operand with the columns."""
+
+    @property
+    def others(self) -> list[Loop]:
+        """The loops of the result that are not over its rows."""
+        return [loop for loop in self.loops if loop not in self.rows]
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether an index of an operand moves along the result and along the sum."""
+        along = {loop.name for loop in self.columns}
+        summed = {loop.name for loop in self.folds if loop.size != 1}
+        indices = [index or () for _, index in reads_of(self.right)]
+        names = [names_in(dim) for index in indices for dim in index]
+        # Windows of several concatenated arrays need another plan.
+        is_alone = isinstance(self.right, Read) or len(indices) == 1
+        return is_alone and any(here & along and here & summed for here in names)
 
 
 def contraction_of(nest: Nest, *, alone: bool = True) -> Contraction | None:
@@ -58,7 +74,10 @@ def summed(body: Block, hows: tuple[str, ...] = ("+=",)) -> tuple[list[Loop], Te
 
 def operands(nest: Nest, k: str) -> tuple[Term, Term]:
     """Return the two factors in a loop's sum; the second has the last axis of the result."""
-    left, right = by_column(sum_in(nest, k).term, loops_of(nest)[-1].name)
+    column = loops_of(nest)[-1]
+    while isinstance(last := column.body[-1], Loop):  # behind a copy for the loops in it
+        column = last
+    left, right = by_column(sum_in(nest, k).term, column.name)
     return left, right
 
 

@@ -14,12 +14,14 @@ the columns. What has few bits is widened as it is copied: once for all tiles, i
 
 The rows of a convolution are windows, and its columns the axis that only the other operand has (the
 output channels). Windows overlap, so they are read in place. If they reach beyond the array, it is
-first copied with a border. Where a sum is brief or windows lie apart, neighbouring windows are the
-columns, and in place, too: results lie in registers as they do in memory.
+first copied with a border; if the cache does not hold the image, each task copies the lines of its
+own windows. Where a sum is brief or windows lie apart, neighbouring windows are the columns, and in
+place, too: results lie in registers as they do in memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, prod
 from typing import NamedTuple
 
@@ -31,14 +33,13 @@ from luminal_lab.kernels.nest.contraction import (
     operands,
     sum_in,
 )
-from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
+from luminal_lab.kernels.nest.nest import Set, accesses, walk
 from luminal_lab.kernels.nest.pairs import halves_in
 from luminal_lab.kernels.nest.sizes import (
     about,
     is_along,
     iterations,
     many,
-    names_in,
     stride,
 )
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
@@ -52,7 +53,8 @@ from luminal_lab.kernels.steps.step import copied
 from luminal_lab.machines.machine import Machine
 
 ROWS, WINDOWS, WIDEST, EVEN = 96, 24, 4, 1.25
-"""The rows, or windows, of a task; its most tiles side by side; how uneven shares may be."""
+"""The rows, or windows, of a task; its most tiles side by side, twice as many if the nearest cache
+holds them; how uneven shares may be."""
 HEIGHT, VECTORS = Choice("tile_rows", 4, 6, 8, 12, 24), Choice("tile_vectors", 1, 2, 4)
 """The rows of a tile, and its vectors of columns."""
 BLOCK = Choice("block_tiles", 1, 2, 3, 4, 8, 16)
@@ -65,6 +67,8 @@ FEW = Choice("few_rows", 16, 0)
 """No more rows than this read columns where they lie, all of them at once."""
 TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
 """The levels below the blocks, which are blocks of rows or of columns."""
+LINES, BORDER = Choice("lines", 0, 2, 3, 4, 6, 8, 12), 2
+"""How many lines of windows a task has, which copies them with what is around; about so many."""
 BESIDE, BRIEF, SUMS = Choice("windows_beside", 0, 1), 256, 12
 """Whether windows are columns: in sums of fewer terms than this. A tile has as many sums in it."""
 COPYING = 1.25
@@ -104,6 +108,8 @@ class CPUProduct(NamedTuple):
     """How many products a lane adds up in one instruction."""
     beside: bool = False
     """Whether columns are read in place, too."""
+    outside: Sequence[str] = ()
+    """The loops outside a copy that a task makes, and so outside all tiles."""
 
 
 def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = True) -> bool:
@@ -166,12 +172,14 @@ def _cut(product: CPUProduct, block: int) -> None:
     depth = prod(about(scheduling.loop(k).size) for k in folds) * product.right.dtype.itemsize
     if isinstance(j.size, int) and block > WINDOWS and rows * depth <= machine.l2:
         is_few = ceil(ceil(columns) / machine.cores) * machine.cores > EVEN * ceil(columns)
-    axis = "ji"[scheduling.choose(BY_ROWS, int(is_few and rows > 2 * blocks * height))]
+    by_rows = not product.beside if product.outside else is_few and rows > 2 * blocks * height
+    axis = "ji"[scheduling.choose(BY_ROWS, int(by_rows))]
     usual = ceil(block / height)
     if axis == "j":
         # As many tiles side by side as half of the cache holds, if that leaves enough tasks.
-        room = machine.l2 / 2 // max(1, depth * width)
-        usual = max(1, int(min(WIDEST, columns // blocks, room)))
+        room, least = machine.l2 / 2 // max(1, depth * width), machine.l1 // max(1, depth * width)
+        widest = max(WIDEST, min(2 * WIDEST, least))
+        usual = max(1, int(min(widest, columns // blocks, room)))
     cuts = {"i": {"tile": height}, "j": {"tile": width}}
     cuts[axis] = {"block": scheduling.choose(BLOCK, usual) * cuts[axis]["tile"], **cuts[axis]}
     axes = {"i": i, "j": j, "k": folds[0]}
@@ -183,7 +191,7 @@ def _cut(product: CPUProduct, block: int) -> None:
     if axis == "j" and tiler.outer and batches < min(blocks, columns / usual):
         order.insert(0, order.pop(len(tiler.outer)))
     tiler.apart(order)
-    _stage(product, tiler, order, lanes)
+    _stage(product, tiler, [*product.outside, *order], lanes)
 
 
 def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> None:
@@ -239,7 +247,7 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     """Cut a sum over windows into tiles; return whether the nest is one."""
     is_grouped = bool(scheduling.groups(scheduling.nest.loops))
     contraction = contraction_of(scheduling.nest)
-    if contraction is None or not contraction.right.dtype.is_float or not _has_windows(contraction):
+    if contraction is None or not contraction.right.dtype.is_float or not contraction.has_windows:
         return scheduling.declined("the nest is not a sum over windows")
     tile, step = tile_of(machine, contraction.right), _step(scheduling, contraction)
     channels, positions = many(contraction.rows), many(contraction.columns)
@@ -255,20 +263,21 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
         tile = Tile(2 * tile.height, lanes, lanes)
     if not (beside or is_grouped) and tile.covering(positions, channels) > COPYING * as_rows:
         return scheduling.declined("tiles of windows copied into rows cover it with less waste")
-    if not isinstance(contraction.right, Read) or (beside and step > 1):
-        _pad(scheduling, machine, contraction, step if beside and step > 1 else 0)
-    parts = contraction.rows, contraction.columns, contraction.folds
+    outside, parts = list[str](), (contraction.rows, contraction.columns, contraction.folds)
     rows, columns, folds = ([loop.name for loop in loops] for loops in parts)
+    apart = step if beside and step > 1 else 0
+    if apart or not isinstance(contraction.right, Read):
+        is_image = len(columns) > 1 and not is_grouped
+        lines = _lines(scheduling, machine, contraction, beside=beside) if is_image else 0
+        outside, columns = _pad(scheduling, machine, contraction, apart, lines)
     last = scheduling.join(folds)
     folds = [*(fold for fold in folds if fold in scheduling.nest.loops and fold != last), last]
     axes = scheduling.join(rows), columns[-1] if beside else scheduling.merge(columns)
     (i, left), (j, right) = [*zip(axes, operands(scheduling.nest, last), strict=True)][
         :: 1 if beside else -1
     ]
-    _cut(
-        CPUProduct(scheduling, machine, tile, i, j, folds, left, right, not beside, beside=beside),
-        WINDOWS,
-    )
+    of = scheduling, machine, tile, i, j, folds, left, right, not beside
+    _cut(CPUProduct(*of, beside=beside, outside=outside), WINDOWS)
     # The sum keeps one loop, whose body has only products.
     scheduling.run("unroll", _short(scheduling, folds[1:]))
     return True
@@ -289,15 +298,23 @@ def _tile_beside(tile: Tile, channels: float, windows: float) -> Tile:
     return Tile(height, vectors * tile.lanes, tile.lanes)
 
 
-def _has_windows(contraction: Contraction) -> bool:
-    """Return whether an index of an operand moves along the result and along the sum."""
-    along = {loop.name for loop in contraction.columns}
-    summed = {loop.name for loop in contraction.folds if loop.size != 1}
-    indices = [index or () for _, index in reads_of(contraction.right)]
-    names = [names_in(dim) for index in indices for dim in index]
-    # Windows of several concatenated arrays need another plan.
-    is_alone = isinstance(contraction.right, Read) or len(indices) == 1
-    return is_alone and any(here & along and here & summed for here in names)
+def _lines(
+    scheduling: Scheduling, machine: Machine, contraction: Contraction, *, beside: bool
+) -> int:
+    """Return how many lines of windows a task has; 0 if a phase before copies the image."""
+    *images, height, width = [about(loop.size) for loop in contraction.others]
+    array, count, usual = scheduling.nest.types[array_of(contraction.right)], prod(images), 0
+    image = prod(map(about, array.shape)) * array.dtype.itemsize / count
+    for lines in LINES.values[1:] if image > machine.l2 else ():
+        turns = ceil(ceil(height / lines) * count / machine.cores)
+        # As many as half of the cache holds, if tasks end where tiles do, and shares are even.
+        if (
+            image / height * (lines + BORDER) <= machine.l2 / 2
+            and (beside or lines * width % WINDOWS == 0)
+            and turns * lines * machine.cores <= EVEN * height * count
+        ):
+            usual = max(usual, lines)
+    return scheduling.choose(LINES, usual)
 
 
 def _short(scheduling: Scheduling, folds: list[str]) -> list[str]:
@@ -309,11 +326,27 @@ def _short(scheduling: Scheduling, folds: list[str]) -> list[str]:
     return []
 
 
-def _pad(scheduling: Scheduling, machine: Machine, contraction: Contraction, parts: int) -> None:
-    """Copy the operand with a border of the values that windows see outside it."""
-    pad = Pad(array_of(contraction.right), contraction.loops[0].name, "padded", parts)
+def _pad(
+    scheduling: Scheduling, machine: Machine, contraction: Contraction, parts: int, lines: int
+) -> tuple[list[str], list[str]]:
+    """Copy the operand with a border of the values that windows see outside it.
+
+    Return the loops over tasks, if each copies some lines for itself, and those over its windows.
+    """
+    first, outside = contraction.loops[0].name, list[str]()
+    columns = [loop.name for loop in contraction.columns]
+    if lines:
+        *images, line, column = [loop.name for loop in contraction.others]
+        rows = [loop.name for loop in contraction.rows]
+        block, line = scheduling.do(Split((line,), (lines,), ("block", "line"))).loops
+        outside, columns, first = [*images, block], [line, column], rows[0]
+        scheduling.reorder([*outside, *rows, *columns])
+    pad = Pad(array_of(contraction.right), first, "padded", parts)
     loops = scheduling.do(pad).loops
-    sizes, least = [about(loop.size) for loop in loops], 4 * machine.cores
-    enough = (n for n in range(1, len(loops) - 1) if prod(sizes[:n]) >= least)
-    scheduling.run("parallel", [scheduling.merge(loops[: next(enough, max(1, len(loops) - 1))])])
+    if not lines:
+        sizes, least = [about(loop.size) for loop in loops], 4 * machine.cores
+        enough = (n for n in range(1, len(loops) - 1) if prod(sizes[:n]) >= least)
+        by = scheduling.merge(loops[: next(enough, max(1, len(loops) - 1))])
+        scheduling.run("parallel", [by])
     scheduling.run("simd", loops[-1:])
+    return outside, columns

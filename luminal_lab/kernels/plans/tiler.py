@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from math import gcd
 
 from luminal_lab.kernels.definition.terms import Term
-from luminal_lab.kernels.nest.contraction import Contraction, loops_of, operands, sum_in
+from luminal_lab.kernels.nest.contraction import Contraction, operands, sum_in
 from luminal_lab.kernels.nest.nest import Loop
-from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
+from luminal_lab.kernels.nest.sizes import about, many, perfect, stride, width_of
 from luminal_lab.kernels.plans.match import PassNest
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.kinds import Mask
@@ -58,7 +58,9 @@ class Tiler:
         self.folds = folds
         """The loops of the sum, if no level cuts it."""
         own = {axes[axis] for axis in "ij" if axis in axes}
-        around = [] if is_inner else loops_of(scheduling.nest)
+        chains = ([*perfect(loop)] for loop in scheduling.nest.loops.values())
+        around = next(chain for chain in chains if own <= {loop.name for loop in chain})
+        around = [] if is_inner else around
         self.outer = [loop.name for loop in around if loop.name not in own]
         """The loops of the result outside all tiles; none if a sum is inside others."""
         for axis, by in cuts.items():
