@@ -128,6 +128,62 @@ def test_they_are_cut_by_the_plan_of_convolutions(kind: str) -> None:
     assert (" as columns" in str(made.schedule)) == (not is_beside)
 
 
+def image(width: int, *, step: int = 1, images: str = "2", element: str = "{}") -> str:
+    """Return a convolution of images of 40 lines, or of twice as many for windows apart."""
+    high, wide = 40 * step, width * step
+    i, j = ("i", "j") if step == 1 else (f"{step}*i", f"{step}*j")
+    inside = f"0 < {i} + p and 0 < {j} + q and {i} + p < {high + 1} and {j} + q < {wide + 1}"
+    x = element.format(f"x[n_, c, {i} + p - 1, {j} + q - 1]")
+    return (
+        f"kernel f(x: f32[{images}, 3, {high}, {wide}], w: f32[9, 3, 3, 3]) -> "
+        f"(y: f32[{images}, 9, 40, {width}])\n"
+        f"  y[n_ < {images}, o < 9, i < 40, j < {width}] = sum c < 3: sum p < 3: sum q < 3: "
+        f"[{inside}: {x}] * w[o, c, p, q]"
+    )
+
+
+IMAGES = {
+    "merged": image(10),
+    "beside": image(16),
+    "apart": image(16, step=2),
+    "many": image(10, images="n"),
+    "computed": image(10, element="exp2({})"),
+}
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_tasks_copy_the_lines_of_an_image_that_the_cache_does_not_hold(kind: str) -> None:
+    definition = parse_definition(IMAGES[kind])
+    size = 4 * 3 * 40 * (10 if kind != "beside" else 16) * (4.8 if kind == "apart" else 1)
+    made = {
+        l2: make_kernel(definition, f"f_{l2}", Machine(vector_bytes=16, cores=2, l2=l2))
+        for l2 in (int(0.9 * size), 1 << 20)
+    }
+    local, whole = [str(kernel.schedule).splitlines() for kernel in made.values()]
+    assert any(line.startswith("split i by ") and "line" in line for line in local)
+    assert not any("line" in line for line in whole)
+    assert any(line.startswith("parallel ") and "padded" in line for line in whole)
+    assert not any(line.startswith("parallel ") and "padded" in line for line in local)
+    given = data(definition)
+    want = value_of(definition, given, SIZES)["y"]
+    results = [running(given, SIZES)["y"] for running in run_together([*made.values()])]
+    for result in results:
+        check_same(result, want, exactly=False)
+
+
+def test_shares_of_lines_are_even_and_end_where_tiles_do() -> None:
+    def lines(width: int, cores: int, l2: int) -> int:
+        machine = Machine(vector_bytes=16, cores=cores, l2=l2)
+        choices = make_kernel(parse_definition(image(width)), "f", machine).choices
+        return {each.choice.name: each.value for each in choices}["lines"]
+
+    assert lines(10, 2, 4000) == 12  # four tasks an image, and 120 windows are five times 24
+    assert lines(11, 2, 4000) == 0  # no number of lines ends where a tile does
+    assert lines(16, 2, 7000) == 12
+    assert lines(16, 2, 3000) == 4  # six lines are a quarter of the cache too many
+    assert lines(16, 64, 7000) == 0
+
+
 def test_the_number_of_cores_changes_no_bit() -> None:
     text = PADDED.replace("[n, 3, h, 6]", "[2, 3, 40, 6]").replace("[n, 5, h, 6]", "[2, 5, 40, 6]")
     text = text.replace("n_ < n", "n_ < 2").replace("i < h", "i < 40").replace("h + 1", "41")
