@@ -303,15 +303,16 @@ def _lines(
 ) -> int:
     """Return how many lines of windows a task has; 0 if a phase before copies the image."""
     *images, height, width = [about(loop.size) for loop in contraction.others]
-    array, count, usual = scheduling.nest.types[array_of(contraction.right)], prod(images), 0
-    image = prod(map(about, array.shape)) * array.dtype.itemsize / count
-    for lines in LINES.values[1:] if image > machine.l2 else ():
-        turns = ceil(ceil(height / lines) * count / machine.cores)
+    is_even = all(isinstance(loop.size, int) for loop in contraction.others[-2:])
+    array, usual = scheduling.nest.types[array_of(contraction.right)], 0
+    image = prod(map(about, array.shape)) * array.dtype.itemsize / prod(images)
+    for lines in LINES.values[1:] if is_even and image > machine.l2 else ():
+        turns = ceil(ceil(height / lines) / machine.cores)
         # As many as half of the cache holds, if tasks end where tiles do, and shares are even.
         if (
             image / height * (lines + BORDER) <= machine.l2 / 2
             and (beside or lines * width % WINDOWS == 0)
-            and turns * lines * machine.cores <= EVEN * height * count
+            and turns * lines * machine.cores <= EVEN * height
         ):
             usual = max(usual, lines)
     return scheduling.choose(LINES, usual)
@@ -339,7 +340,7 @@ def _pad(
         *images, line, column = [loop.name for loop in contraction.others]
         rows = [loop.name for loop in contraction.rows]
         block, line = scheduling.do(Split((line,), (lines,), ("block", "line"))).loops
-        outside, columns, first = [*images, block], [line, column], rows[0]
+        outside, columns, first = [block, *images], [line, column], rows[0]
         scheduling.reorder([*outside, *rows, *columns])
     pad = Pad(array_of(contraction.right), first, "padded", parts)
     loops = scheduling.do(pad).loops
