@@ -67,8 +67,9 @@ FEW = Choice("few_rows", 16, 0)
 """No more rows than this read columns where they lie, all of them at once."""
 TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
 """The levels below the blocks, which are blocks of rows or of columns."""
-LINES, BORDER = Choice("lines", 0, 2, 3, 4, 6, 8, 12), 2
-"""How many lines of windows a task has, which copies them with what is around; about so many."""
+LINES, BORDER, COPIED = Choice("lines", 0, 2, 3, 4, 6, 12), 2, 0.05
+"""How many lines of windows a task has, which copies them; about how many are around them; what the
+copy of a line costs beside the work on it."""
 BESIDE, BRIEF, SUMS = Choice("windows_beside", 0, 1), 256, 12
 """Whether windows are columns: in sums of fewer terms than this. A tile has as many sums in it."""
 COPYING = 1.25
@@ -268,7 +269,7 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     apart = step if beside and step > 1 else 0
     if apart or not isinstance(contraction.right, Read):
         is_image = len(columns) > 1 and not is_grouped
-        lines = _lines(scheduling, machine, contraction, beside=beside) if is_image else 0
+        lines = _lines(scheduling, machine, contraction) if is_image else 0
         outside, columns = _pad(scheduling, machine, contraction, apart, lines)
     last = scheduling.join(folds)
     folds = [*(fold for fold in folds if fold in scheduling.nest.loops and fold != last), last]
@@ -298,23 +299,19 @@ def _tile_beside(tile: Tile, channels: float, windows: float) -> Tile:
     return Tile(height, vectors * tile.lanes, tile.lanes)
 
 
-def _lines(
-    scheduling: Scheduling, machine: Machine, contraction: Contraction, *, beside: bool
-) -> int:
+def _lines(scheduling: Scheduling, machine: Machine, contraction: Contraction) -> int:
     """Return how many lines of windows a task has; 0 if a phase before copies the image."""
-    *images, height, width = [about(loop.size) for loop in contraction.others]
-    is_even = all(isinstance(loop.size, int) for loop in contraction.others[-2:])
-    array, usual = scheduling.nest.types[array_of(contraction.right)], 0
+    *images, height, _ = [about(loop.size) for loop in contraction.others]
+    array = scheduling.nest.types[array_of(contraction.right)]
     image = prod(map(about, array.shape)) * array.dtype.itemsize / prod(images)
-    for lines in LINES.values[1:] if is_even and image > machine.l2 else ():
-        turns = ceil(ceil(height / lines) / machine.cores)
-        # As many as half of the cache holds, if tasks end where tiles do, and shares are even.
-        if (
-            image / height * (lines + BORDER) <= machine.l2 / 2
-            and (beside or lines * width % WINDOWS == 0)
-            and turns * lines * machine.cores <= EVEN * height
-        ):
-            usual = max(usual, lines)
+    is_known = all(isinstance(loop.size, int) for loop in contraction.others[-2:])
+
+    def cost(lines: int) -> float:
+        return ceil(ceil(height / lines) / machine.cores) * (lines + COPIED * BORDER)
+
+    all_lines = LINES.values[1:] if is_known and image > machine.l2 else ()
+    held = (n for n in all_lines if image / height * (n + BORDER) <= machine.l2 / 2)
+    usual = min(held, key=cost, default=0)
     return scheduling.choose(LINES, usual)
 
 

@@ -481,16 +481,39 @@ def apart(nest: Nest, access: Access, other: Access, axis: Symbol, fixed: set[st
         return False
     shape = nest.types[access.name].shape
     # A position along one axis, or along neighbouring axes as if they were one.
-    return any(
-        _apart(
+    pairs = [
+        (
             row_major(shape[first:end], access.index[first:end]),
             row_major(shape[first:end], other.index[first:end]),
-            axis,
-            same,
         )
         for end in range(1, len(shape) + 1)
         for first in range(end - 1, -1, -1)
+    ]
+    return any(_apart(*pair, axis, same) for pair in pairs) or any(
+        _apart(*ended, axis, same)
+        for pair in pairs
+        if (ended := (_ended(nest, pair[0], axis), _ended(nest, pair[1], axis))) != pair
     )
+
+
+def _ended(nest: Nest, index: Dim, but: Symbol) -> Dim:
+    """Return an index in which any axis but one that was cut into blocks is one axis again.
+
+    The last block may be short: 6*t + o stays below 20 if o < min(6, 20 - 6*t).
+    """
+    inside = {symbol.name for symbol in symbols(index)}
+    for loop in reversed([*nest.loops.values()]):  # inner blocks end where outer ones do
+        axis = loop.axis
+        for least in least_of(loop.size) if axis.name in inside else ():
+            parts = terms_of(least)
+            blocks = sum_of(part for part in parts if {*map(type, part[0])} == {Symbol})
+            end, place, step = bounds(least - blocks)[1], axis - blocks, slope(index, axis)
+            rest = index - step * place if isinstance(step, int) else index
+            is_one = blocks != 0 and not {*symbols(place)} & {but, *symbols(rest)}
+            if is_one and end is not None:
+                index = rest + step * Symbol(f"{axis.name}__ended", 0, end - 1)
+                break
+    return index
 
 
 @lru_cache(1 << 14)  # steps are tried, and then applied

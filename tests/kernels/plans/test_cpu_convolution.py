@@ -171,17 +171,16 @@ def test_tasks_copy_the_lines_of_an_image_that_the_cache_does_not_hold(kind: str
         check_same(result, want, exactly=False)
 
 
-def test_shares_of_lines_are_even_and_end_where_tiles_do() -> None:
+def test_shares_of_lines_are_even_and_held_by_the_cache() -> None:
     def lines(width: int, cores: int, l2: int) -> int:
         machine = Machine(vector_bytes=16, cores=cores, l2=l2)
         choices = make_kernel(parse_definition(image(width)), "f", machine).choices
         return {each.choice.name: each.value for each in choices}["lines"]
 
-    assert lines(10, 2, 4000) == 12  # four tasks an image, and 120 windows are five times 24
-    assert lines(11, 2, 4000) == 0  # no number of lines ends where a tile does
-    assert lines(16, 2, 7000) == 12
-    assert lines(16, 2, 3000) == 4  # six lines are a quarter of the cache too many
-    assert lines(16, 64, 7000) == 0
+    assert lines(10, 2, 4000) == lines(11, 2, 4000) == 4  # ten tasks, five for a thread
+    assert lines(16, 7, 7000) == 6  # seven tasks
+    assert lines(16, 7, 3000) == 3  # six lines with their border are more than half of it
+    assert lines(16, 2, 1000) == 0
 
 
 def test_the_number_of_cores_changes_no_bit() -> None:

@@ -11,6 +11,7 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.kernels.definition.terms import Number, axis_of
 from luminal_lab.kernels.nest.nest import Access, Loop, Nest, Set, accesses
 from luminal_lab.kernels.nest.text import parse_nest
+from luminal_lab.kernels.steps.applied import applied, read_schedule
 from luminal_lab.kernels.steps.step import apart
 
 
@@ -44,6 +45,34 @@ def test_iterations_whose_places_differ_modulo_something_never_meet(
 ) -> None:
     nest, access = written(size, place, loops)
     assert apart(nest, access, access, nest.loops[axis].axis, set()) is are_apart
+
+
+@pytest.mark.parametrize(
+    ("place", "loops", "steps", "are_apart"),
+    [
+        ("20*j + i", "j < 3, i < 20", ("split i by 6 as tile, own",), True),
+        ("20*j + i", "j < 3, i < 21", ("split i by 6 as tile, own",), False),
+        ("20*j + i", "j < 3, i < 20", ("split i by 12, 4 as block, tile, own",), True),
+        ("19*j + i", "j < 3, i < 20", ("split i by 6 as tile, own",), False),
+        ("30*j + 3*i", "j < 3, i < 10", ("split i by 4 as tile, own",), True),
+        ("30*j + 3*i", "j < 3, i < 11", ("split i by 4 as tile, own",), False),
+        # Three lines of ten are a task, and the last task has one.
+        (
+            "10*j + i",
+            "j < 40, i < 10",
+            ("split j by 3 as block, line", "merge j.line, i", "split ji by 8, 4 as a, b, c"),
+            True,
+        ),
+    ],
+)
+def test_blocks_end_where_their_axis_does(
+    place: str, loops: str, steps: tuple[str, ...], *, are_apart: bool
+) -> None:
+    nest, _ = written("999", place, loops)
+    nest = applied(read_schedule("\n".join(steps), "t"), nest, "t").end
+    (access,) = [each for each in accesses(nest.body) if each.name == "y"]
+    axis = next(loop.axis for name, loop in nest.loops.items() if name.startswith("j"))
+    assert apart(nest, access, access, axis, set()) is are_apart
 
 
 FACTORS = st.integers(-6, 6)
