@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from luminal_lab.bench.studies.imported import REST, TURN
+from luminal_lab.bench.studies.imported import measured
 from luminal_lab.bench.studies.yolo import yolov8n as yolo_module
 from luminal_lab.core.dtypes import DType
 from luminal_lab.devices.cpu.compiler import CPUCompiler
@@ -116,16 +116,7 @@ def yolov8n(rounds: int) -> None:
     wanted = calls["ONNX Runtime"]()
     for call in calls.values():
         assert np.abs(call() - wanted).max() <= 1e-4 * np.abs(wanted).max()
-    times: dict[str, list[float]] = {side: [] for side in calls}
-    names = [*calls]
-    for k in range(rounds):
-        for side in names[k % len(names) :] + names[: k % len(names)]:
-            time.sleep(REST)
-            count, start = 0, time.perf_counter()
-            while count == 0 or time.perf_counter() - start < TURN:
-                calls[side]()
-                count += 1
-            times[side].append((time.perf_counter() - start) / count * 1e3)
+    times = measured(calls, rounds)
     for side, each in times.items():
         pairs = zip(each, times["ONNX Runtime"], strict=True)
         ratio = statistics.median(own / other for own, other in pairs)
