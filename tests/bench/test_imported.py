@@ -1,7 +1,5 @@
 """Turns of two sides in one process: when they begin, and who is first."""
 
-import threading
-import time
 from functools import partial
 from unittest.mock import patch
 
@@ -9,16 +7,15 @@ from luminal_lab.bench.studies import imported
 
 
 def test_a_turn_begins_once_no_thread_of_the_process_computes() -> None:
-    stop = time.monotonic() + 0.3
-
-    def look_for_work() -> None:
-        while time.monotonic() < stop:
-            pass
-
-    spinning = threading.Thread(target=look_for_work)
-    spinning.start()
-    imported.settled()
-    assert not spinning.is_alive()
+    clock = [0.0, 0.03, 0.03, 0.05, 0.05, 0.051, 0.051, 0.2]  # before and after each rest
+    with patch.object(imported, "time") as time:
+        time.process_time.side_effect = clock
+        imported.settled()
+    assert time.sleep.call_count == 3
+    with patch.object(imported, "time") as time:
+        time.process_time.side_effect = range(999)  # it never ends
+        imported.settled()
+    assert time.sleep.call_count == imported.RESTS
 
 
 def test_each_side_is_first_in_turn() -> None:
