@@ -1,9 +1,11 @@
 """What examples begin with: `ll`, a new graph `cx`, an empty `folder`, a language model `lm`."""
 
+import functools
 import os
 import re
 import signal
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.build import cache
+from luminal_lab.devices.build import cache, toolchain
 from tests.language.decoders import published_decoder
 from tests.needs import NEEDING, missing, need, needed
 
@@ -27,13 +29,48 @@ collect_ignore = [
 def _libraries(pytestconfig: pytest.Config) -> Iterator[None]:
     """Keep what tests compile for other workers and the next run; a test may have another home."""
     usual, at_home = cache.user_folder, cache.user_folder()
-    ours = pytestconfig.rootpath / "build" / "tests" / "libraries"
+    name = "optimised" if pytestconfig.option.long else "libraries"
+    ours = pytestconfig.rootpath / "build" / "tests" / name
 
     def folder() -> Path | None:
         return ours if usual() == at_home else usual()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache, "user_folder", folder)
+        yield
+
+
+OPTIMISED = 6
+"""One source of so many is optimised as a user's is; with --long, all are."""
+VALUES = "tests/kernels/", "tests/devices/"
+"""The tests to which this applies: they ask for values and faults, and never for speed."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _levels(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Leave out what takes most of a C compiler's time, and changes no value that C defines.
+
+    The seed draws the sources that are optimised, of those that this checkout has not compiled yet.
+    """
+    usual, seed = toolchain.run_programs, pytestconfig.option.seed
+
+    def level(call: list[str], folder: Path) -> list[str]:
+        program = folder / toolchain.PROGRAM
+        if not os.environ.get("PYTEST_CURRENT_TEST", "").startswith(VALUES):
+            return call
+        if "-shared" not in call or {"-S", "-O2"}.intersection(call) or not program.is_file():
+            return call
+        if zlib.crc32(program.read_bytes(), seed) % OPTIMISED == 0:
+            return call
+        return ["-O0" if word == "-O3" else word for word in call]
+
+    @functools.wraps(usual)
+    def run(calls: Sequence[tuple[list[str], Path]], *args: Any, **options: Any):  # noqa: ANN202
+        return usual([(level(call, folder), folder) for call, folder in calls], *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not pytestconfig.option.long:
+            patch.setattr(toolchain, "run_programs", run)
         yield
 
 

@@ -75,6 +75,14 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 50)  # tests make much, and hold little of it
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Keep the collector away from what a file leaves behind, too: modules, and what they cache."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """Say which shares are drawn, so that a failure can be had again."""
     return f"shares: {'all' if config.option.long else f'drawn by --seed {config.option.seed}'}"

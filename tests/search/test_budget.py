@@ -118,7 +118,7 @@ def of_eight(ir: IR, budget: float, each: float, winners: Winners | None = None)
     return search
 
 
-@pytest.mark.parametrize(("budget", "each"), [(60, 0.5), (20, 0.3)])
+@pytest.mark.parametrize(("budget", "each"), [(60, 1.2), (20, 0.4)])
 def test_however_many_regions(fused: IR, budget: float, each: float):
     search = of_eight(fused, budget, each)
     assert len(search.kernels) == 8
@@ -152,7 +152,7 @@ def test_rules_may_take_half_of_it(fused: IR, monkeypatch: pytest.MonkeyPatch):
         return whole(regions, chain)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(SearchRegions, "region", slow)
-    worker = Slow(clock, 0.3)
+    worker = Slow(clock, 1.0)
     search = search_program(fused, DEVICE, budget=20, worker=worker, clock=clock)
     assert clock.now <= 20
     assert len(search.kernels) == 3

@@ -12,6 +12,7 @@ enum { AT_ONCE = 8 };
 typedef float f32s __attribute__((vector_size(BYTES)));
 typedef double f64s __attribute__((vector_size(BYTES)));
 typedef long long words __attribute__((vector_size(BYTES)));
+typedef words anywhere __attribute__((aligned(1))); // arrays of NumPy begin at any address
 
 // Independent chains, enough to hide the latency of one operation; returns flops per round.
 #define FMA(name, number, vector) \
@@ -33,7 +34,7 @@ FMA(fma_f64, double, f64s)
 void read_all(const void *from, void *to, long long bytes, long times, double *sink) {
     words sums[AT_ONCE] = {0};
     for (long t = 0; t < times; t++) {
-        const words *at = from;
+        const anywhere *at = from;
         for (long long k = 0; k + AT_ONCE <= bytes / BYTES; k += AT_ONCE)
             for (int c = 0; c < AT_ONCE; c++) sums[c] += at[k + c];
         __asm__ volatile("" : : : "memory");

@@ -217,7 +217,7 @@ def test_other_numbers_compute_the_same(name: str, choices: Mapping[str, int]) -
 
 
 def check_emulated(made: Kernel, name: str, gpu: GPU) -> None:
-    dims = {"n": 9, "m": 600}
+    dims = {"n": 9, "m": 200 if name == "powers" else 600}  # it reads all columns for each tile
     want = given_to(name, dims)[1]
     trace, got = emulated(made, name, gpu, dims)
     assert trace is not None
