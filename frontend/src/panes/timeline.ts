@@ -82,7 +82,7 @@ export function nextStage(run: Run, from: number, by: 1 | -1, all = false): numb
 
 /** The last pass that changed what a graph consists of, and not only the order of its nodes; the last of all if none did. */
 export function lastChange(run: Run): number {
-  const nodes = (at: number): string => run.lines(at).slice().sort().join();
+  const nodes = (at: number): string => Array.from(run.lines(at), (row) => `${run.id[row]}`).sort().join();
   let at = nextStage(run, run.stages.length, -1);
   while (at && nodes(at) === nodes(at - 1)) at = nextStage(run, at, -1);
   return at || run.stages.length - 1;
