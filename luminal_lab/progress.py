@@ -275,7 +275,12 @@ def in_terminal(title: str, total: float | None, unit: str, seconds: float) -> B
     from tqdm import tqdm
 
     kind: Any = type("Bar", (tqdm,), {"monitor_interval": 0})  # no thread of tqdm's
-    return _begun(kind(desc=title, total=total, unit=unit, leave=False, delay=1e-9), seconds)
+    bar = kind(desc=title, total=total, unit=unit, leave=False, delay=1e-9)
+    # A terminal that does not know its size says 0, and tqdm would draw into one column less.
+    bar.ncols, bar.nrows = (
+        size if size is None or size > 0 else None for size in (bar.ncols, bar.nrows)
+    )
+    return _begun(bar, seconds)
 
 
 def in_notebook(title: str, total: float | None, unit: str, seconds: float) -> Bar:

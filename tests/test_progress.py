@@ -3,6 +3,7 @@
 import builtins
 import io
 import itertools
+import os
 import signal
 import sys
 import threading
@@ -216,6 +217,20 @@ def test_a_terminal_has_a_bar_of_text(monkeypatch, clock):
     end = screen.getvalue()
     assert end.endswith("\r")  # and nothing of it stays
     assert not end.rpartition("\r")[0].rpartition("\r")[2].strip()
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(0, 0), (0, 80), (24, 0), (24, 80)])
+def test_a_terminal_that_does_not_know_its_size_has_a_bar(monkeypatch, clock, rows, columns):
+    need("tqdm")
+    screen = Terminal()
+    monkeypatch.setattr(screen, "fileno", lambda: 2, raising=False)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((columns, rows)))
+    with progress("compile", 4, "pass") as bar:
+        clock.now += 2
+        bar.step(2)
+        assert "compile:  50%" in screen.getvalue()
+        assert "2/4" in screen.getvalue()
 
 
 class Handle:

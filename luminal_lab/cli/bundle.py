@@ -31,7 +31,9 @@ def options(reader: OptionReader) -> None:
         required=True,
         help="the cards to compile for, as sm_90a, or several with commas between",
     )
-    reader.add_argument("-o", dest="folder", metavar="FOLDER", type=Path, required=True)
+    reader.add_argument(
+        "-o", dest="folder", metavar="FOLDER", type=Path, required=True, help="where it goes"
+    )
     reader.add_argument(
         "--only",
         metavar="NAME",

@@ -39,6 +39,7 @@ from luminal_lab.viz.live.static import script
 
 State: TypeAlias = Literal["works", "missing", "fails", "none"]
 LAB = 'pip install "luminal-lab[lab]"'
+LANGUAGE = 'pip install "luminal-lab[lm]"'
 CUDA = 'pip install "luminal-lab[cuda]"'
 METAL = 'pip install "luminal-lab[metal]"'
 WEBGPU = 'pip install "luminal-lab[webgpu]"'
@@ -319,16 +320,22 @@ def tables() -> CheckResult:
     return _installed(["pandas", "plotly", "tqdm"], "no tables, charts or progress bars")
 
 
+def models() -> CheckResult:
+    """Look for the packages that read language models."""
+    names = ["safetensors", "tokenizers", "jinja2"]
+    return _installed(names, "no texts by language models", LANGUAGE)
+
+
 def layout() -> CheckResult:
     """Look for the layout engine for small graphs."""
     status = _installed(["pygraphviz"], "our own engine lays out graphs")
     return status if status.state == "works" else CheckResult("none", status.what)
 
 
-def _installed(names: Iterable[str], without: str) -> CheckResult:
+def _installed(names: Iterable[str], without: str, mend: str = LAB) -> CheckResult:
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        return CheckResult("missing", f"{' and '.join(missing)} not installed: {without}", LAB)
+        return CheckResult("missing", f"{' and '.join(missing)} not installed: {without}", mend)
     return CheckResult("works", _versions(*names))
 
 
@@ -362,5 +369,6 @@ CHECKS = (
     DoctorCheck("jupyterlab", jupyter),
     DoctorCheck("widgets", widgets),
     DoctorCheck("tables", tables),
+    DoctorCheck("models", models),
     DoctorCheck("layout", layout),
 )

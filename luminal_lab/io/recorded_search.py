@@ -154,6 +154,8 @@ class RecordedSearch(Displayed, Explored, Recorded):
             search = begun(region, device, seed=facts.seed, dims=facts.dims, plan=plan)
             sizes = (each_size(region.definition, dims) for dims in facts.others)
             search.others = tuple(own for (own,) in sizes)
+            least = {candidate.form: candidate.limit for candidate in self.facts.by_kernel[at]}
+            search.told_limits = [least.get(form) for form in range(len(facts.forms))]
             kernels[facts.name] = search
             search.ended, search.seconds = facts.ended, facts.seconds
             try:

@@ -109,7 +109,8 @@ class Reading:
         if isinstance(program, DeviceProgram):
             ids = program.ir.output_ids
             for seq in (1, 2) if several else (1,):
-                program.plan(ids, dims={"seq": seq, "past": 0})
+                sizes = {"seq": seq, "past": 0}
+                program.plan(ids, dims=sizes).bound(sizes)
 
     def read(self, tokens: Sequence[int], past: int) -> None:
         """Compute some tokens behind so many others."""
@@ -170,11 +171,14 @@ class Decoding:
         """Compile what reads so many tokens, and a step; return whether that was still to be done.
 
         What is planned for the sizes of a run is planned here, too, and no part of a text's time.
+        A step's session that reads no prompt takes a step ahead, for what a first run makes.
         """
         new = [reading for reading in self._needed(tokens) if not reading.is_compiled]
         for reading in new:
             reading.compile(self.device)
             reading.plan(several=reading is self._prompts)
+        if tokens > 1 and self._steps in new and self._steps is not self._prompts:
+            self._steps.read([0], past=0)
         return bool(new)
 
     def _needed(self, tokens: int) -> tuple[Reading, ...]:
@@ -229,7 +233,7 @@ class Decoding:
         """Return the session that reads so many tokens, with the cache."""
         reading = self._prompting() if count > 1 else self._steps
         if reading is not self._last:
-            if self._last.is_compiled and self._last.session.step:
+            if self.held:
                 reading.session.transfer(self._last.cache.buffers, reading.cache.buffers)
             self._last = reading
         return reading

@@ -48,6 +48,7 @@ from luminal_lab.nn.models.encoder import Encoder
 from luminal_lab.nn.models.encoders import FAMILIES, config_of_encoder, family_of, fill
 from luminal_lab.nn.module import Module
 from luminal_lab.nn.weights import check_layers
+from luminal_lab.passes.base import Pass
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.reading import naming, shown
 from luminal_lab.tensor import Tensor
@@ -70,6 +71,7 @@ OTHER_DOORS: Final = {
 """What opens files that hold no model of language."""
 DEVICES: Final = ("cpu", "cuda", "metal", "webgpu", "xla")
 """What may compile a model, by name."""
+COMPUTES_NOTHING: Final = "it only changes graphs, and computes nothing"
 AGAIN: Final = "fetch it again, as it was published"
 NO_LIMIT: Final = 1 << 20
 """The most tokens of a text where nothing says how many a model takes."""
@@ -202,12 +204,16 @@ def load(
 
 def _check_device(device: object) -> None:
     """Raise an error if a device is none, or not on this machine, before anything is read."""
+    if device is None:
+        return
     try:
-        parts = [Pipeline([] if device is None else [cast("Any", device)])]
+        parts: list[Pass | Pipeline] = [Pipeline([cast("Any", device)])]
         for part in parts:
             if isinstance(part, DeviceCompiler):
                 part.unless_here()
-            parts += [inner for inner in part.passes if isinstance(inner, Pipeline)]
+            parts += part.passes if isinstance(part, Pipeline) else ()
+        if all(_is_of_every_device(part) for part in parts):
+            raise ArgumentError(COMPUTES_NOTHING)
     except DeviceError as error:
         error.message = f"{SUBJECT}: {error.message}"
         error.hint = f"{error.hint}; without device= the CPU computes"
@@ -216,12 +222,18 @@ def _check_device(device: object) -> None:
         raise
     except LabError as error:
         is_spec = isinstance(device, str) and not device.isidentifier()
-        why = f": {error.message.removeprefix('pipeline: ')}" if is_spec else ""
+        is_told = is_spec or error.message == COMPUTES_NOTHING
+        why = f": {error.message.removeprefix('pipeline: ')}" if is_told else ""
         raise ArgumentError(
             f"{SUBJECT}: device is {shown(device)}{why}",
             hint=f"give one of {', '.join(map(repr, DEVICES))}, or a compiler, as in "
             "ll.CUDACompiler()",
         ) from None
+
+
+def _is_of_every_device(part: Pass | Pipeline) -> bool:
+    """Whether a part of a pipeline only changes graphs: passes of the package's, or of none."""
+    return type(part).__module__.startswith("luminal_lab.passes.")
 
 
 def _check_kind(path: Path, kind: Kind, wanted: Kind | None) -> None:

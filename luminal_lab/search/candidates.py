@@ -72,7 +72,7 @@ class Candidate(Displayed):
     spread: float | None = None
     """How far its rounds differ, in seconds: the distance between their quartiles."""
     limit: float | None = None
-    """The least seconds that it can take, by this machine's rates if those are known."""
+    """The least seconds that it can take, by its machine's rates if those are known."""
     ratio: float | None = None
     """Its time as a share of the default's, both measured in turns or both modelled."""
     origin: str = ""

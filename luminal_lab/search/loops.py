@@ -145,6 +145,8 @@ class KernelSearch(Displayed, Explored, Recorded):
         default_factory=list[Callable[[], object]], repr=False, compare=False
     )
     """Called after each answer."""
+    told_limits: Sequence[float | None] = ()
+    """The least seconds of each form where it was measured, if that was elsewhere."""
 
     # -- what was found ----------------------------------------------------------------------------
 
@@ -166,9 +168,11 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     @property
     def limits(self) -> Sequence[float | None]:
-        """The least seconds of each form, by this machine's rates if they are known."""
+        """The least seconds of each form, by the rates of where it was measured, if known."""
         if self.driver.limits:
             return [limit.seconds for limit in self.driver.limits]
+        if self.told_limits:
+            return self.told_limits
         rates = None if self.others else rates_of(self.device)
         return seconds_of(self.forms, self.dims, rates)
 

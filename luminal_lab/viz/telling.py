@@ -14,7 +14,8 @@ def telling(snapshots: Sequence[Snapshot]) -> int:
     """Return the number of the snapshot that says most of a compile.
 
     It is the pass that takes most nodes together, as recognition and fusion do, and not one that
-    tidies up. Nodes that a pass leaves for the next dead code elimination count as taken.
+    tidies up, or puts nodes into another order. Nodes that a pass leaves for the next dead code
+    elimination count as taken.
     """
     live: dict[IR, int] = {}
 
@@ -24,12 +25,14 @@ def telling(snapshots: Sequence[Snapshot]) -> int:
         return live[ir]
 
     changed = [at for at, snapshot in enumerate(snapshots) if at and snapshot.firings]
-    own = [at for at in changed if snapshots[at].name not in TIDYING]
+    # Another order of the same nodes says little.
+    loud = [at for at in changed if set(snapshots[at].before.nodes) != set(snapshots[at].ir.nodes)]
+    own = [at for at in loud if snapshots[at].name not in TIDYING]
     gains = {at: left(snapshots[at].before) - left(snapshots[at].ir) for at in own}
     most = max(gains.values(), default=0)
     if most > 0:
         return max(at for at, gain in gains.items() if gain == most)
-    loud = [at for at in changed if snapshots[at].name != DeadCode.name]
+    loud = [at for at in loud if snapshots[at].name != DeadCode.name] or loud
     return max(own or loud or changed, default=len(snapshots) - 1)
 
 

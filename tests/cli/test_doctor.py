@@ -74,11 +74,19 @@ def test_without_a_compiler_it_says_which_to_install(monkeypatch):
     assert checks.compiler().mend == checks.emulator().mend == "pip install ziglang"
 
 
-@pytest.mark.parametrize("look", [checks.jupyter, checks.widgets, checks.tables])
-def test_without_packages_it_says_which_extra_has_them(monkeypatch, look):
+@pytest.mark.parametrize(
+    ("look", "extra"),
+    [
+        (checks.jupyter, "lab"),
+        (checks.widgets, "lab"),
+        (checks.tables, "lab"),
+        (checks.models, "lm"),
+    ],
+)
+def test_without_packages_it_says_which_extra_has_them(monkeypatch, look, extra):
     monkeypatch.setattr(checks, "find_spec", lambda name: None)
     found = look()
-    assert (found.state, found.mend) == ("missing", 'pip install "luminal-lab[lab]"')
+    assert (found.state, found.mend) == ("missing", f'pip install "luminal-lab[{extra}]"')
 
 
 def test_without_the_built_script_it_says_how_to_build_it(monkeypatch):

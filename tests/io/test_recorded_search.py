@@ -14,8 +14,9 @@ from luminal_lab.io.recorded_search import RecordedSearch
 from luminal_lab.io.recording import save_recording
 from luminal_lab.io.search_facts import SearchFacts
 from luminal_lab.io.search_gather import search_facts
+from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.snapshot import Record, Snapshot
-from luminal_lab.search import target, worker
+from luminal_lab.search import loops, target, worker
 from luminal_lab.search.assembled import apart
 from luminal_lab.search.driver import FormLimit
 from luminal_lab.search.graph import ProgramSearch, search_program
@@ -79,6 +80,21 @@ def test_it_is_made_again_from_its_answers(search: ProgramSearch, saved: Recorde
     assert str(again.derivation) == str(search.derivation)
     assert again.best.schedules == search.best.schedules
     assert search_facts(again) == search_facts(search)
+
+
+def test_limits_are_those_of_the_machine_that_measured(
+    saved: RecordedSearch, monkeypatch: pytest.MonkeyPatch
+):
+    rates = PeakRates.stated("here", gflops=100, gbytes=20)
+    monkeypatch.setattr(loops, "rates_of", lambda *_: rates)
+    again = saved.replay()
+    assert [one.limit for one in again.candidates] == [one.limit for one in saved.candidates]
+    table = saved.facts
+    told = replace(table, candidates=tuple(replace(c, limit=1e-6) for c in table.candidates))
+    monkeypatch.setattr(saved, "facts", told)
+    kernels = [one for one in saved.replay().kernels.values() if not one.driver.limits]
+    assert kernels
+    assert {one.limit for kernel in kernels for one in kernel.candidates} == {1e-6}
 
 
 def test_what_was_found_before_has_no_answers_and_is_taken_as_it_was_found(

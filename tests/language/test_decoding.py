@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.cpu.plan import CPUPlan
 from luminal_lab.errors import InputError
 from luminal_lab.language import decoding as module
 from luminal_lab.language.decoding import Decoding, cache_bytes
@@ -154,6 +156,15 @@ def test_the_cache_has_the_bytes_that_are_told(decoding, model):
     assert cache_bytes(model.config, 64) == sum(rows.numpy().nbytes for rows in buffers)
 
 
+def test_sizes_are_bound_before_a_text_begins(model, monkeypatch):
+    decoding = Decoding(model, 64, CPUCompiler())
+    decoding.prepare(3)
+    bound: list[int] = []
+    monkeypatch.setattr(CPUPlan, "flops", lambda *_: bound.append(1) or 1 << 40)
+    decoding.logits(TEXT[:1])
+    assert not bound, "how long kernels take is worked out in a step"
+
+
 def test_steps_that_multiply_integers_are_near_those_that_do_not():
     """They have a session of their own, which takes over what prompts have left in the cache."""
     model = load_decoder(from_config(CONFIG), weights_of_decoder(CONFIG))
@@ -161,10 +172,11 @@ def test_steps_that_multiply_integers_are_near_those_that_do_not():
     plain, rounded = (
         Decoding(model, 64, CPUCompiler(), activations) for activations in ("float32", "int8")
     )
-    apart: list[float] = []
+    apart, told = list[float](), list[Array]()
     for count in (5, 6, 7, 20, 21):
         exact: Any = plain.logits(TEXT[:count])
-        apart.append(np.abs(rounded.logits(TEXT[:count]) - exact).max() / np.abs(exact).max())
+        told.append(rounded.logits(TEXT[:count]).copy())
+        apart.append(np.abs(told[-1] - exact).max() / np.abs(exact).max())
     assert max(apart) < 0.1
     assert apart[0] < 1e-5  # a prompt
     assert apart[1] > 1e-5  # a step
@@ -175,4 +187,8 @@ def test_steps_that_multiply_integers_are_near_those_that_do_not():
     assert fresh.prepare(3)  # both: neither is to be waited for within a text
     assert not fresh.prepare(3)
     assert (fresh._steps.is_compiled, fresh._prompting().is_compiled) == (True, True)
+    # A step is taken ahead, so that no step of a text prepares anything; it leaves no trace.
+    assert (fresh._steps.session.step, fresh.held) == (1, [])
+    for count, logits in zip((5, 6), told, strict=False):
+        assert np.array_equal(fresh.logits(TEXT[:count]), logits)
     assert rounded.session["tokens"].shape == (1, 1)

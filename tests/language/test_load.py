@@ -116,12 +116,17 @@ def test_a_device_that_is_not_here_is_told_before_anything_is_read(device, monke
 
 def test_what_is_no_device_is_told(tmp_path):
     folder = published(tmp_path)
-    for device in ("cpu", "cuda{emulate = true}", ll.MetalCompiler(emulate=True)):
+    for device in ("cpu", "generic, cpu", "cuda{emulate = true}", ll.MetalCompiler(emulate=True)):
         ll.load(folder, device=device)
     for device, why in {
         "gpu": "'gpu'",
         3: "3",
         ll.Graph(): "<Graph main: 0 nodes, 0 inputs, 0 out…",
+        "generic": "'generic': it only changes graphs, and computes nothing",
+        "generic, dce": "'generic, dce': it only changes graphs, and computes nothing",
+        "": "'': it only changes graphs, and computes nothing",
+        (): "(): it only changes graphs, and computes nothing",
+        ll.GenericCompiler(): "<Pipeline generic>: it only changes graphs, and computes nothing",
         "cuda{arch = 3}": "'cuda{arch = 3}': pipeline, column 5: cuda: the architecture is '3'",
     }.items():
         error = error_of(lambda device=device: ll.load(folder, device=device), ArgumentError)

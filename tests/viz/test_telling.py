@@ -37,6 +37,31 @@ def test_what_tidies_up_is_what_is_left_and_dead_code_the_last_of_that():
     assert cx.snapshots[telling(cx.snapshots)].name == "dce"
 
 
+ORDERED = """\
+graph g(%x: f32[9]) -> (%e) {
+  %a = random{seed = 0, stream = 0} : f32[9]
+  %b = random{seed = 0, stream = 1} : f32[9]
+  %c = sum_reduce{axis = 0} %a : f32[1]
+  %d = sum_reduce{axis = 0} %b : f32[1]
+  %f = add %c, %d : f32[1]
+  %o = constant{value = 1.0} : f32[1]
+  %q = add %o, %o : f32[1]
+  %e = add %f, %q : f32[1]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("passes", "first"),
+    [("fold, depth-first", 1), ("fold, dce, depth-first", 1), ("depth-first", 1)],
+)
+def test_another_order_of_the_nodes_is_told_only_if_there_is_nothing_else(passes, first):
+    snapshots = ll.compile_ir(ll.parse(ORDERED), passes).snapshots
+    assert snapshots[-1].name == "depth-first"
+    assert snapshots[-1].firings
+    assert telling(snapshots) == first
+
+
 def test_a_compile_that_changes_nothing_begins_at_its_end():
     cx = ll.Graph()
     cx.tensor((4,), name="x").sin().retrieve()

@@ -80,6 +80,14 @@ export function nextStage(run: Run, from: number, by: 1 | -1, all = false): numb
   return from;
 }
 
+/** The last pass that changed what a graph consists of, and not only the order of its nodes; the last of all if none did. */
+export function lastChange(run: Run): number {
+  const nodes = (at: number): string => Array.from(run.lines(at), (row) => `${run.id[row]}`).sort().join();
+  let at = nextStage(run, run.stages.length, -1);
+  while (at && nodes(at) === nodes(at - 1)) at = nextStage(run, at, -1);
+  return at || run.stages.length - 1;
+}
+
 /** What a pass did, in words. */
 export function told(stage: Stage, at: number): string {
   if (at === 0) return `as written: ${count(stage.after, "node")}`;
@@ -162,7 +170,7 @@ export function timeline(store: Store, host: HTMLElement): Pane {
   keyed(list, ({ key, shiftKey }) => {
     const { stage } = store.place;
     const by = { ArrowRight: 1, ArrowLeft: -1 }[key] as 1 | -1 | undefined;
-    const to = by ? nextStage(store.run, stage, by, shiftKey) : { Home: 0, End: passes.length - 1 }[key];
+    const to = by ? nextStage(store.run, stage, by, shiftKey) : { Home: 0, End: shiftKey ? passes.length - 1 : lastChange(store.run) }[key];
     if (to !== undefined) store.go({ stage: to });
     return to !== undefined;
   });

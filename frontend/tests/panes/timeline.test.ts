@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, test } from "vitest";
-import { nextStage, rounds, timeline, told } from "../../src/panes/timeline";
+import { lastChange, nextStage, rounds, timeline, told } from "../../src/panes/timeline";
+import { SIMPLE } from "../graphs";
 import { opened, press, RICH, texts } from "../rich";
 
 const passes = (text: string) => text.split(" ").map((word) => ({ title: word.replace(/\d/, ""), round: Number(/\d/.exec(word)?.[0] ?? 1) }));
@@ -42,6 +43,21 @@ test("arrows skip what did nothing, with Shift they do not", () => {
   expect(store.place.stage).toBe(0);
   press(list, "End");
   expect(store.place.stage).toBe(3);
+});
+test("End is the last pass that changed the graph, with Shift the last of all", () => {
+  const last = SIMPLE.stages[3]!, nodes = [last.nodes[1]!, last.nodes[0]!, last.nodes[2]!];
+  const order = { ...RICH, stages: [...SIMPLE.stages, { title: "depth-first", outputs: [7], nodes, firings: [{ rule: "", gone: [], fresh: [] }] }] };
+  const { store, host } = opened(timeline, { stage: 0 }, order);
+  const list = host.querySelector("[role=listbox]")!;
+  press(list, "End");
+  expect(store.place.stage).toBe(3);
+  press(list, "End", { shiftKey: true });
+  expect(store.place.stage).toBe(4);
+  expect(store.run.stages[4]!.effect).toBe(true);
+});
+test("without a change the end is the last pass", () => {
+  const { store } = opened(timeline, {}, { ...RICH, stages: [SIMPLE.stages[0]!, { ...SIMPLE.stages[0]!, title: "nothing" }] });
+  expect(lastChange(store.run)).toBe(1);
 });
 test("at the end there is no next one", () => {
   const { store } = opened(timeline);

@@ -1,12 +1,13 @@
 """Memory: what a plan says, the least that any plan could say, what runs take, and PyTorch's.
 
-    python -m luminal_lab.bench.studies.memory [NAME …]
+    python -m luminal_lab.bench.studies.memory [NAME …] [--page docs/memory.md]
 
 For each model a process of its own. `arena` is what the memory plan gives to values on the way;
 `least` the most of them that are needed at once, below which no planner gets; `plan` adds what is
 returned, and what threads need for themselves. `peak` is what three runs took beyond what was there
-before the first: weights, the state of an optimiser, code. `whole` has those, too, as PyTorch's
-has: it is counted from before the model was made.
+before the first. `made` was there: the graph and its compile, as Python has them, and of what
+trains the weights. `whole` is what the process took since before the model was made, at most, and
+`PyTorch` the same of PyTorch's. With a page, the table is written between its marks.
 """
 # pyright: basic
 
@@ -16,6 +17,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +26,33 @@ import numpy as np
 
 import luminal_lab as ll
 from luminal_lab import nn
+from luminal_lab.bench.page import placed
 from luminal_lab.bench.peers.ours import Ours, gpt2_model
 from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
 from luminal_lab.bench.peers.torch import Torch
 from luminal_lab.bench.workload import Arrays, Unable, Workload
 from luminal_lab.bench.workloads import workloads
 from luminal_lab.devices.cpu.program import CPUProgram
+from luminal_lab.devices.facts.probe import cpu_name
 from luminal_lab.machines.here import usable_cores
+from luminal_lab.machines.load import Load, load_text
+from luminal_lab.writing import write_bytes
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 NAMES = "mlp", "attention", "conv", "gpt2", "train-cnn", "train-gpt"
 CHECKPOINTED = "train-gpt, checkpointed"
-GOAL = 1.1
-"""The largest share of the plan that runs may take, and of the least that the arena may."""
+BEGIN = "<!-- measured by luminal_lab.bench.studies.memory -->"
+HEAD = (
+    "| | arena | least | plan | peak | peak / plan | made | whole | PyTorch | whole / PyTorch |\n"
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+)
 
 
 def main() -> None:
     """Print a line for each model."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help=f"models: {', '.join((*NAMES, CHECKPOINTED))}")
+    parser.add_argument("--page", metavar="FILE", type=Path, help="write the table into this page")
     parser.add_argument("--peer", choices=PEERS, help="measure one side, and print it as JSON")
     asked = parser.parse_args()
     names = asked.names or [*NAMES, CHECKPOINTED]
@@ -52,20 +63,38 @@ def main() -> None:
     if asked.peer:
         print(json.dumps(measured(names[0], asked.peer)))
         return
-    print(
-        f"{'MB':<26}{'arena':>8}{'least':>8}{'share':>7}{'plan':>8}{'peak':>8}{'share':>7}"
-        f"{'whole':>8}{'PyTorch':>9}{'share':>7}"
+    if asked.page is not None and BEGIN not in asked.page.read_text(encoding="utf-8"):
+        parser.error(f"{asked.page} has no line {BEGIN}")
+    lines = list[str]()
+    with Load() as load:
+        for name in names:
+            lines.append(line(name, apart(name, "ours"), apart(name, "PyTorch")))
+            print(lines[-1], flush=True)
+    if asked.page is not None:
+        text = asked.page.read_text(encoding="utf-8")
+        table = "\n".join([where(load), "", HEAD, *lines])
+        write_bytes("memory", asked.page, placed(text, f"{table}\n", BEGIN).encode())
+
+
+def where(load: Load) -> str:
+    """Return on which machine it was measured, beside what."""
+    busy = load_text(load.others)
+    cores = usable_cores()
+    threads = f"{cores} thread{'s' * (cores > 1)}"
+    return (
+        f"In MB, on {cpu_name()}, {threads}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, beside "
+        f"PyTorch {version('torch')}{f'; {busy}' if busy else ''}."
     )
-    for name in names:
-        own, theirs = apart(name, "ours"), apart(name, "PyTorch")
-        arena, least, plan, peak = (own[key] for key in ("arena", "least", "plan", "peak"))
-        whole, other = own["whole"], theirs.get("whole")
-        print(
-            f"{name:<26}{arena / 1e6:8.2f}{least / 1e6:8.2f}{arena / max(least, 1):7.3f}"
-            f"{plan / 1e6:8.2f}{peak / 1e6:8.2f}{peak / plan:7.3f}{whole / 1e6:8.2f}"
-            + (f"{other / 1e6:9.2f}{whole / other:7.2f}" if other else f"{'–':>9}"),
-            flush=True,
-        )
+
+
+def line(name: str, own: Mapping[str, int], theirs: Mapping[str, int]) -> str:
+    """Return the row of a model."""
+    keys = "arena", "least", "plan", "peak", "made", "whole"
+    sizes = [f"{own[key] / 1e6:.2f}" for key in keys]
+    other = theirs.get("whole")
+    sizes.insert(4, f"{own['peak'] / own['plan']:.3f}")
+    sizes += [f"{other / 1e6:.2f}", f"{own['whole'] / other:.2f}"] if other else ["–", "–"]
+    return f"| {name} | {' | '.join(sizes)} |"
 
 
 def apart(name: str, peer: str) -> dict[str, int]:
@@ -93,7 +122,7 @@ def measured(name: str, peer: str) -> dict[str, int]:
                 ready.run()
             most = held("VmHWM")
             plan = planned(programs[0]) if programs else {}
-            said = {"peak": most - before, "whole": most - empty, **plan}
+            said = {"peak": most - before, "made": before - empty, "whole": most - empty, **plan}
     except Unable:
         return {}
     return said
@@ -118,7 +147,7 @@ def prepared(
 
     def noted(self: ll.Graph, *passes: Any, **options: Any) -> Any:
         compilation = compiled(self, *passes, **options)
-        for parameter in self.parameters.values():
+        for parameter in self.parameters.values() if self.ir.carries else ():
             parameter.set(parameter.value)  # the system gives memory to zeros that are written
         assert isinstance(compilation.runner, CPUProgram)
         programs.append(compilation.runner)

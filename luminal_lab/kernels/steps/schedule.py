@@ -14,14 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import pairwise
-from pkgutil import iter_modules
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-import luminal_lab.kernels.steps
 from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.core.dtypes import DType
@@ -75,7 +72,7 @@ from luminal_lab.kernels.steps.arrays import Copy, Hold, Pack, Pad, Share
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
 from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Merge, Reorder, Split, together
-from luminal_lab.kernels.steps.step import STEPS, Step, extent, parse_step, read_step
+from luminal_lab.kernels.steps.step import Step, extent, parse_step, read_step, steps
 from luminal_lab.kernels.steps.sums import Lanes
 from luminal_lab.machines.defaults import NO_USUAL, Usual
 from luminal_lab.scanner import Scanner
@@ -362,8 +359,10 @@ class Scheduling:
     def run(self, kind: str, names: Sequence[str], *, where_allowed: bool = False) -> None:
         """Make loops run in one way, either all of them or those that may."""
 
-        def step(*names: str, own: Mapping[str, Callable[..., Step]] = STEPS) -> Step:
-            return own[kind](names) if kind in own else Bind(names, kind)
+        own: Callable[..., Step] | None = steps().get(kind)
+
+        def step(*names: str) -> Step:
+            return own(names) if own else Bind(names, kind)
 
         self.for_each(
             step, [name for name in names if not where_allowed or self.allows(step(name))]
@@ -821,7 +820,3 @@ class Attempt:
         del self.scheduling.steps[self.count :]
         del self.scheduling.nests[self.count + 1 :]
         self.scheduling.taken = {**self.taken}
-
-
-for _module in iter_modules(luminal_lab.kernels.steps.__path__):  # the words of all steps
-    import_module(f"luminal_lab.kernels.steps.{_module.name}")

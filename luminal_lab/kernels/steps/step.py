@@ -13,12 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from math import gcd
+from pkgutil import iter_modules
 from typing import Any, ClassVar, Self, cast
 
 from typing_extensions import override
 
+import luminal_lab.kernels.steps
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, substitute, symbols
 from luminal_lab.core.dims.expression import NAME, RESERVED, Extremum, sum_of, terms_of
 from luminal_lab.core.op import size_of
@@ -47,7 +50,7 @@ from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.scanner import Scanner
 
 STEPS: dict[str, type[Step]] = {}
-"""The steps by their first words."""
+"""The steps of the files that are loaded, by their first words; `steps` has those of all files."""
 
 
 @dataclass(frozen=True)
@@ -357,6 +360,18 @@ MOST_IN_NAME = 60
 """The most letters in a loop's name."""
 
 
+def steps() -> dict[str, type[Step]]:
+    """Return all steps by their first words; a new file among these needs no entry anywhere."""
+    _load()
+    return STEPS
+
+
+@cache
+def _load() -> None:
+    for module in iter_modules(luminal_lab.kernels.steps.__path__):
+        import_module(f"luminal_lab.kernels.steps.{module.name}")
+
+
 def parse_step(text: str) -> Step:
     """Return the step that a text says; a # begins a comment."""
     scanner = Scanner(text)
@@ -369,9 +384,9 @@ def parse_step(text: str) -> Step:
 def read_step(scanner: Scanner) -> Step:
     """Return the step that a text says next, which ends with its line."""
     word = scanner.take(r"[^\s,#]++", "a step")
-    cls = STEPS.get(word.text)
+    cls = steps().get(word.text)
     if cls is None:
-        hint = nearest(word.text, STEPS) or f"steps are {', '.join(STEPS)}"
+        hint = nearest(word.text, steps()) or f"steps are {', '.join(steps())}"
         scanner.fail(word, f"there is no step {word.text!r}", hint)
     hint, kinds, values = f"its form is {cls.form}", _kinds(cls), dict[str, Any]()
     _, *form = FORM.findall(cls.form)

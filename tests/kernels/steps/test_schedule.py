@@ -19,7 +19,7 @@ from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.kinds import Unroll
 from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
-from luminal_lab.kernels.steps.step import STEPS, parse_step, with_body
+from luminal_lab.kernels.steps.step import parse_step, steps, with_body
 from luminal_lab.machines.machine import Machine
 from tests.conftest import Golden
 from tests.core.graphs import DIMS, data_for
@@ -144,7 +144,7 @@ def test_a_text_reads_back_and_every_step_has_a_form() -> None:
     text = "split i by 6\nreorder i.own, j\npack a before i over i, k as p"
     assert str(parse_schedule(text)) == text
     assert parse_schedule("") == Schedule()
-    for word, step in STEPS.items():
+    for word, step in steps().items():
         assert step.form.startswith(word)
 
 

@@ -1,5 +1,7 @@
 """What steps ask of a nest: which iterations of a loop meet in one element."""
 
+import subprocess
+import sys
 from itertools import product
 
 import pytest
@@ -110,3 +112,16 @@ def test_what_is_said_to_be_apart_is(
         there = places.get(evaluate(two, dict(zip(names, values, strict=True))), set())
         meet = meet or bool(there - {values[0]})
     assert not (found and meet)
+
+
+def test_a_step_is_found_by_its_word_though_nobody_has_imported_its_file():
+    code = (
+        "import sys\n"
+        "from luminal_lab.kernels.steps.step import parse_step\n"
+        "print(f'luminal_lab.kernels.steps.{sys.argv[2]}' in sys.modules)\n"
+        "print(parse_step(sys.argv[1]))"
+    )
+    for text, file in {"pad x before i as padded": "arrays", "unroll i": "kinds"}.items():
+        command = [sys.executable, "-c", code, text, file]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == ["False", text]
