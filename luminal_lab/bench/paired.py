@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,9 +26,9 @@ from luminal_lab.bench.machine_code import machine_code
 from luminal_lab.bench.measure import STEADY, TRIES, apart, scratch
 from luminal_lab.bench.model_workloads import with_file
 from luminal_lab.bench.peers.known import OURS
-from luminal_lab.bench.process import Failed, Process
+from luminal_lab.bench.process import Failed, Prepared, Process
 from luminal_lab.bench.rows import geometric_mean
-from luminal_lab.bench.stored import store
+from luminal_lab.bench.stored import StoredArrays, store
 from luminal_lab.bench.surroundings import own_home, surroundings
 from luminal_lab.bench.table import WIDTH
 from luminal_lab.bench.workload import Unable, Workload
@@ -38,6 +39,8 @@ from luminal_lab.machines.load import LOADED, Load
 from luminal_lab.progress import progress
 
 ROUNDS = 40
+ALONE = 8
+"""The pairs of a row whose runs have a process each."""
 TURN = 0.04
 """The seconds of a turn."""
 SIDES = "old", "new"
@@ -99,7 +102,6 @@ class PairedReport:
     threads: int
     is_quick: bool
     rows: list[Pair] = field(default_factory=list[Pair])
-    left_out: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def mean(self) -> float | None:
@@ -139,14 +141,9 @@ def compare(
         try:
             for workload in workloads:
                 bar.now(workload.name)
-                if workload.is_alone:
-                    report.left_out[workload.name] = (
-                        "what takes a process for each run is not timed in pairs"
-                    )
-                else:
-                    report.rows.append(both.row(workload))
-                    bar.aside()
-                    done(report, report.rows[-1])
+                report.rows.append(both.row(workload))
+                bar.aside()
+                done(report, report.rows[-1])
                 bar.step()
         finally:
             both.end()
@@ -158,6 +155,19 @@ class _Side(NamedTuple):
 
     process: Process
     home: Path
+    begun: Callable[[], Process]
+    """Starts another process of the checkout, in the same home."""
+
+    def first(self, workload: Workload, stored: StoredArrays) -> Prepared:
+        """Let a new process do a workload once, in an empty home if nothing is to be cached."""
+        if not workload.sizes["cached"]:
+            shutil.rmtree(self.home, ignore_errors=True)
+            self.home.mkdir()
+        process = self.begun()
+        try:
+            return process.prepare(workload, stored)
+        finally:
+            process.end()
 
     def libraries(self) -> set[Path]:
         """Return the libraries that it has compiled, one path for each."""
@@ -174,14 +184,15 @@ class _Both:
         around = surroundings(report.threads, folder)
         for name in SIDES:
             home = folder / f"home-{name}"
-            process = Process(
+            begun = partial(
+                Process,
                 OURS.peer_class,
                 {"threads": report.threads},
                 own_home(around, home),
                 folder,
                 package=roots[name],
             )
-            self.sides[name] = _Side(process, home)
+            self.sides[name] = _Side(begun(), home, begun)
 
     def end(self) -> None:
         for side in self.sides.values():
@@ -201,12 +212,16 @@ class _Both:
         try:
             for name, side in self.sides.items():
                 before = side.libraries()
-                results[name] = side.process.prepare(workload, stored).results
+                first = side.first if workload.is_alone else side.process.prepare
+                results[name] = first(workload, stored).results
                 libraries[name] = [*(side.libraries() - before)]
             row.failed += apart("the old one", results["old"], results["new"], workload.tolerance)
             with suppress(DeviceError):
                 row.same_code = machine_code(libraries["old"]) == machine_code(libraries["new"])
-            self._turns(row)
+            if workload.is_alone:
+                self._alone(row, workload, stored)
+            else:
+                self._turns(row)
         except (Failed, Unable) as error:
             name = next((side_name for side_name in SIDES if side_name not in libraries), "both")
             row.failed.append(f"{name}: {error}")
@@ -216,6 +231,13 @@ class _Both:
                     side.process.release()
             path.unlink()
         return row
+
+    def _alone(self, row: Pair, workload: Workload, stored: StoredArrays) -> None:
+        """Time both in turns, each run in a new process."""
+        for turn in range(ALONE):
+            for name in SIDES if turn % 2 else SIDES[::-1]:
+                seconds = self.sides[name].first(workload, stored).seconds
+                getattr(row, name).append(1e3 * seconds)
 
     def _turns(self, row: Pair) -> None:
         """Time both in turns, repeating disturbed tries; the calmest one counts."""
@@ -318,5 +340,3 @@ def foot(report: PairedReport) -> Iterator[str]:
     yield f"below {LEAST}: {', '.join(slow) or 'none'}"
     other = [row.name for row in report.rows if row.same_code is False]
     yield f"other machine code: {', '.join(other) or 'none'}"
-    for name, why in report.left_out.items():
-        yield f"left out: {name}: {why}"

@@ -116,7 +116,8 @@ class Plan:
 
     def __init__(self, ir: IR, end: Sequence[int] = ()) -> None:
         needed = ir.ancestors(ir.output_ids)
-        self.nodes = [node for node in ir.nodes if node.id in needed.difference(end)]
+        ordered = needed.difference(end)
+        self.nodes = [node for node in ir.nodes if node.id in ordered]
         self.ids = [node.id for node in self.nodes]
         self.rest = [node.id for node in ir.nodes if node.id not in needed]
         read = [source for id in end for source in ir[id].sources]

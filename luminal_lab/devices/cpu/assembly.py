@@ -35,9 +35,14 @@ FILE, RESULT = "kernel.c", "kernel.s"
 DISASSEMBLERS = ("objdump", "llvm-objdump")
 
 
-def cpu_maker(compiler: Compiler | None) -> KernelMaker:
-    """Return the maker of kernels in C, each with a function that makes its assembly."""
-    bare, usual = c_maker(this_machine()), planner(this_machine())
+def cpu_maker(
+    compiler: Compiler | None, planned: Callable[[Kernel], object] = lambda kernel: None
+) -> KernelMaker:
+    """Return the maker of kernels in C, each with a function that makes its assembly.
+
+    `planned` gets kernels that were not found on disk.
+    """
+    bare, usual = c_maker(this_machine()), planner(this_machine(), planned)
 
     def kernel(definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
         return (

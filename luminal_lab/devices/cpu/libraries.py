@@ -12,6 +12,9 @@ entry of each.
 A compile waits for its units, unless it was told not to: then threads compile them, as many as
 there are cores, while the program runs what it has. A unit that no program wants any more is not
 begun, and one that several programs want is compiled once.
+
+Kernels that had to be planned go to compilers ahead, while the next ones are planned: whenever a
+core has none, it takes all that have come since.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from __future__ import annotations
 import atexit
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread, current_thread
-from typing import Final
+from typing import Final, Self
 from weakref import ReferenceType, WeakValueDictionary, ref
 
 from luminal_lab.devices.build.cache import Cache
@@ -46,6 +49,7 @@ from luminal_lab.kernels.render.c.program import (
     unit_source,
 )
 from luminal_lab.machines.here import usable_cores
+from luminal_lab.progress import progress
 from luminal_lab.trust import admit
 
 WORTH: Final = 4_000
@@ -159,7 +163,7 @@ class Workers:
         with self._lock:
             self._by_key.update((part.key, unit) for unit in units for part in unit.parts)
             self._queue += map(ref, units)
-            while len(self._threads) < min(usable_cores(), len(self._queue)):
+            for _ in range(min(usable_cores() - len(self._threads), len(self._queue))):
                 thread = Thread(target=self._work, name="luminal_lab compiler", daemon=True)
                 self._threads.add(thread)
                 thread.start()
@@ -191,6 +195,62 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: Workers.__init__(WORKERS))
 
 
+class Ahead:
+    """Kernels that are compiled while others are planned.
+
+    They are found in the cache afterwards. What a compiler refuses is not, and is given to one
+    again, with what it was made from.
+    """
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler, self._workers, self._cache = compiler, Workers(), Cache()
+        self._known = set[str]()
+        self._parts: list[_Missing] = []
+        """What no compiler has yet."""
+        self._units: list[Unit] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._workers.end()
+
+    def add(self, kernel: Kernel) -> None:
+        """Take a kernel, and give it to a compiler if a core has none."""
+        if not self._known:
+            self._note(None)
+            self._begin()
+        self._note(kernel)
+        busy = sum(not unit.has_ended for unit in self._units)
+        if busy < usable_cores() and sum(part.weight for part in self._parts) >= WORTH:
+            self._begin()
+
+    def finish(self, kernels: Iterable[Kernel]) -> None:
+        """Wait for all of a program's kernels, if there were any to be compiled ahead."""
+        if not self._known:
+            return
+        for kernel in kernels:
+            self._note(kernel)
+        self._begin(*_units(self._parts))
+        with progress("the compiler") as bar:
+            for unit in self._units:
+                bar.now("the compiler")
+                unit.wait()
+
+    def _note(self, kernel: Kernel | None) -> None:
+        want = _wanted(kernel, self._compiler)
+        if want.key not in self._known and _library_of(want, self._cache) is None:
+            self._parts.append(want)
+        self._known.add(want.key)
+
+    def _begin(self, *units: Sequence[_Missing]) -> None:
+        parts = units or (self._parts,)
+        begun = [Unit(unit, self._compiler, None) for unit in parts if unit]
+        self._units += begun
+        self._parts = []
+        self._workers.begin(begun)
+
+
 class ProgramLibraries:
     """The libraries of a program: those in the cache, and those that are being compiled."""
 
@@ -206,14 +266,10 @@ class ProgramLibraries:
         self._wanted: list[_Missing] = []
         self._paths: dict[str, Path] = {}
         for kernel in (*kernels, None):
-            source = pool_source() if kernel is None else nameless_source(kernel)
-            admit(source)
-            key = library_key(source, compiler)
-            exports = POOL if kernel is None else (f"lab_{key}",)
-            self._wanted.append(_Missing(kernel, key, encoded(source), exports))
-            path = cached_library(cache, key, self._wanted[-1].source, exports)
+            self._wanted.append(want := _wanted(kernel, compiler))
+            path = _library_of(want, cache)
             if path is not None:
-                self._paths[key] = path
+                self._paths[want.key] = path
         missing = {want.key: want for want in self._wanted if want.key not in self._paths}
         others = {key: unit for key in missing if (unit := WORKERS.unit_of(key)) is not None}
         parts = [want for key, want in missing.items() if key not in others]
@@ -262,6 +318,18 @@ def libraries_of(
 ) -> Libraries:
     """Return the libraries that have these kernels, and the pool; missing ones are compiled."""
     return ProgramLibraries(kernels, compiler, behind).whole()
+
+
+def _wanted(kernel: Kernel | None, compiler: Compiler) -> _Missing:
+    """Return what a library must have for a kernel, or for the pool."""
+    source = pool_source() if kernel is None else nameless_source(kernel)
+    admit(source)
+    key = library_key(source, compiler)
+    return _Missing(kernel, key, encoded(source), POOL if kernel is None else (f"lab_{key}",))
+
+
+def _library_of(want: _Missing, cache: Cache) -> Path | None:
+    return cached_library(cache, want.key, want.source, want.exports)
 
 
 def _units(missing: Sequence[_Missing]) -> list[list[_Missing]]:

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,16 +80,27 @@ def folder() -> Path:
     return libraries.with_name("kernels")
 
 
-def planner(machine: Machine) -> Callable[[Definition, str], Kernel]:
-    """Return what makes kernels by their default schedules, or finds them on disk."""
-    if _stamp() != STAMP:
-        return partial(make_kernel, machine=machine)
+def planner(
+    machine: Machine, planned: Callable[[Kernel], object] = lambda kernel: None
+) -> Callable[[Definition, str], Kernel]:
+    """Return what makes kernels by their default schedules, or finds them on disk.
+
+    `planned` gets those that had to be planned.
+    """
+    are_kept = _stamp() == STAMP
 
     def kernel(definition: Definition, name: str) -> Kernel:
         terms = walk(*(line.term for line in definition.lines))
-        if any(isinstance(term, Apply) and not _is_ours(type(term.op)) for term in terms):
-            return make_kernel(definition, name, machine)
-        return _planned(definition.named(name), machine, folder())
+        theirs = (isinstance(term, Apply) and not _is_ours(type(term.op)) for term in terms)
+        if not are_kept or any(theirs):
+            made = make_kernel(definition, name, machine)
+            planned(made)
+            return made
+        missed = _planned.cache_info().misses
+        made, is_new = _planned(definition.named(name), machine, folder())
+        if is_new and _planned.cache_info().misses > missed:
+            planned(made)
+        return made
 
     return kernel
 
@@ -99,15 +110,16 @@ def _is_ours(op: type[Op]) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _planned(definition: Definition, machine: Machine, folder: Path) -> Kernel:
+def _planned(definition: Definition, machine: Machine, folder: Path) -> tuple[Kernel, bool]:
+    """Return a kernel, and whether it had to be planned."""
     text = str(definition)
     path = folder / cache.key_of(STAMP, repr(machine), text)
     with suppress(OSError):
         files, _ = cache.read_files(path, (TEXT, PICKLE))
         kernel: Kernel = pickle.loads(files[PICKLE])
-        return replace(kernel, make=remaker(kernel, machine))
+        return replace(kernel, make=remaker(kernel, machine)), False
     kernel = make_kernel(definition, definition.name, machine)
     files = {TEXT: text.encode(), PICKLE: pickled(replace(kernel, make=None))}
     with suppress(OSError):  # a kernel that cannot be kept is made again
         cache.write_files(path, files, {})
-    return kernel
+    return kernel, True

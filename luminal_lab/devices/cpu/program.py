@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler, load
 from luminal_lab.devices.cpu.assembly import cpu_maker
-from luminal_lab.devices.cpu.libraries import KernelLibrary, Libraries, ProgramLibraries
+from luminal_lab.devices.cpu.libraries import Ahead, KernelLibrary, Libraries, ProgramLibraries
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun
 from luminal_lab.devices.cpu.straight import StraightRun
@@ -29,6 +29,7 @@ from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.devices.runtime.worklist import NodeWork, Worklist
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held
+from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.render.c.program import (
     POOL,
@@ -50,9 +51,13 @@ class CPUSource(DeviceProgram[CPUPlan]):
     is_runnable = False
 
     def __init__(
-        self, ir: IR, compiler: Compiler | None = None, **options: Unpack[ProgramOptions]
+        self,
+        ir: IR,
+        compiler: Compiler | None = None,
+        planned: Callable[[Kernel], object] = lambda kernel: None,
+        **options: Unpack[ProgramOptions],
     ) -> None:
-        super().__init__(ir, cpu_maker(compiler), **options)
+        super().__init__(ir, cpu_maker(compiler, planned), **options)
 
     @cached_property
     def source(self) -> str:
@@ -151,11 +156,16 @@ class CPUProgram(CPUSource):
         wait: bool = True,
         **options: Unpack[ProgramOptions],
     ) -> None:
-        super().__init__(ir, compiler, **options)
+        chosen = compiler or find_compiler()
+        with Ahead(chosen) as ahead:
+            if wait:
+                super().__init__(ir, compiler, ahead.add, **options)
+                ahead.finish(self.list.kernels.values())
+            else:
+                super().__init__(ir, compiler, **options)
         self.threads = usable_cores() if threads is None else threads
         self._arena = self._scratch = MemoryBlock(0)
         # Done now, so that compile reports what cannot be compiled.
-        chosen = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
             from luminal_lab.devices.cpu.user_check import check_source  # noqa: PLC0415  # loaded when used
 

@@ -121,8 +121,7 @@ def chains(ir: IR, last: Node, live: Set[int], asking: Asking = SILENT) -> list[
         if asking.inquiry is not None and len(members) > 1:
             asking.reached("{} would be a chain", _told(ir, members))
         sources = dict.fromkeys(made_by(ir, id).id for n in members for id in ir[n].sources)
-        others = live - members
-        longer = [members | {id} for id in sources if _is_inner(ir, ir[id], others, asking)]
+        longer = [members | {id} for id in sources if _is_inner(ir, id, members, live, asking)]
         groups += [more for more in longer if len(more) <= LONGEST and more not in groups]
         asking.back(mark)
     if not groups[1:]:
@@ -148,13 +147,15 @@ def results_of(ir: IR, call: Node) -> dict[int, int]:
     return {pick.id: pick.op.index for pick in ir.users(call) if isinstance(pick.op, Pick)}
 
 
-def _is_inner(ir: IR, node: Node, others: Set[int], asking: Asking) -> bool:
-    """Return whether a node is a call whose results no other live node reads."""
+def _is_inner(ir: IR, id: int, members: Set[int], live: Set[int], asking: Asking) -> bool:
+    """Return whether a node is a call whose results no live node reads but members."""
+    node = ir[id]
     results = results_of(ir, node) if isinstance(node.op, Call) else {}
     for id in results:
         if not asking.holds(not ir.is_output(ir[id]), ir[id], "{} is an output", ir[id]):
             return False
-        user = next((user for user in ir.users(id) if user.id in others), None)
+        others = (user for user in ir.users(id) if user.id in live and user.id not in members)
+        user = next(others, None)
         if not asking.holds(user is None, ir[id], "{} reads {}, too", user, ir[id]):
             return False
     return bool(results)

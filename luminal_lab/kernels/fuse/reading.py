@@ -7,7 +7,7 @@ compute, nodes that belong to no kernel, and the edges between them, with views 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Shape
@@ -50,7 +50,14 @@ SLACK = 1.1
 
 def computes(op: Op) -> bool:
     """Return whether kernels may contain an op, which needs a form in C."""
-    return isinstance(op, COMPUTING) and (not isinstance(op, Elementwise) or hasattr(op, "c_form"))
+    return _is_computing(type(op))
+
+
+@cache
+def _is_computing(kind: type[Op]) -> bool:
+    return issubclass(kind, COMPUTING) and (
+        not issubclass(kind, Elementwise) or hasattr(kind, "c_form")
+    )
 
 
 class Edge(NamedTuple):

@@ -5,6 +5,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from time import monotonic, sleep
 
 import numpy as np
 import pytest
@@ -13,10 +14,14 @@ import luminal_lab as ll
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.cache import bytes_text, entries, use_of
 from luminal_lab.devices.build.toolchain import find_compiler
-from luminal_lab.devices.cpu import libraries
+from luminal_lab.devices.cpu import libraries, planned
 from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.errors import DeviceError, LabWarning
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.render.c.program import nameless_source
+from luminal_lab.machines.machine import Machine
 from tests.expect import error_of
 
 pytestmark = pytest.mark.needs("cc")
@@ -94,8 +99,28 @@ def test_missing_kernels_are_compiled_in_units(compiler, folder, monkeypatch):
     monkeypatch.setattr(libraries, "usable_cores", lambda: 1)
     compiled(compiler(), 2, 3, 4, 5, 6)
     units = noted(folder)
-    assert [len(unit) for unit in units] == [3, 2, 0]
-    assert len({name for unit in units for name in unit}) == 5
+    assert len({name for unit in units for name in unit}) == sum(map(len, units)) == 5
+    assert units.count([]) == 1  # the pool
+
+
+def test_kernels_are_compiled_while_others_are_planned(compiler, folder, monkeypatch):
+    monkeypatch.setattr(libraries, "WORTH", 1)
+    monkeypatch.setattr(libraries, "usable_cores", lambda: 2)
+    log, seen = folder.parent / "log", list[bool]()
+
+    def planned_late(definition: Definition, name: str, machine: Machine) -> Kernel:
+        end = monotonic() + 60
+        while seen and not (log.exists() and "kernel_mul_sin_sum" in log.read_text()):
+            assert monotonic() < end, "the first kernel is not compiled before the second is there"
+            sleep(0.01)
+        seen.append(True)
+        return make_kernel(definition, name, machine)
+
+    monkeypatch.setattr(planned, "make_kernel", planned_late)
+    planned._planned.cache_clear()
+    compiled(compiler(), 7, 8)
+    assert len(seen) == 2
+    assert sorted(map(len, noted(folder))) == [0, 1, 1]
 
 
 def test_what_was_compiled_together_is_one_file(compiler, folder):
@@ -136,7 +161,7 @@ def test_the_first_unit_that_is_refused_is_the_error(compiler, folder, monkeypat
         if grep -q "kernel_mul_sin_sum_3(" program.c; then exit 3; fi;"""
     error = error_of(lambda: compiled(compiler(lines), 2, 3, 4, 5), DeviceError)
     assert error.message.endswith(" made no library, and was ended by signal 11")
-    assert len(entries(folder)) == 0
+    assert len(entries(folder)) < 4
 
 
 def test_two_kernels_with_one_source_are_one_library(compiler, folder):
