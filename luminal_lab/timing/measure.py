@@ -91,7 +91,7 @@ def measured(
     if isinstance(program, CPUProgram):
         clock, threads = C_CLOCK, program.threads
     elif isinstance(program, GPUProgram):
-        device, clock = program.device, program.clock
+        device, clock, threads = program.device, program.clock, 0
     elif isinstance(program, XLAProgram):
         device, threads = f"XLA on {program.kind or cpu_name()}", usable_cores()
     # The limits of this machine's processor say nothing about a GPU.

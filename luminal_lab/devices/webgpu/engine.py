@@ -41,6 +41,8 @@ NO_ADAPTER: Final = (
     "install a driver for Vulkan; on Debian and Ubuntu `apt install mesa-vulkan-drivers` has those "
     f"of most GPUs, and one that is software; {STILL}"
 )
+SOFTWARE: Final = ", a software adapter"
+"""How the name of an adapter ends for which the processor does the work."""
 WORD: Final = 16
 """Buffers are made of whole vectors of this many bytes."""
 ALIGNED: Final = 64
@@ -104,8 +106,7 @@ def webgpu_device() -> tuple[Any, Any]:
 def name_of(adapter: Any) -> str:  # noqa: ANN401  # wgpu's
     """Return the name of an adapter, which says if it is software."""
     info = adapter.info
-    is_software = info["adapter_type"] == "CPU"
-    return f"{info['device']}{', a software adapter' * is_software}"
+    return info["device"] + SOFTWARE * (info["adapter_type"] == "CPU")
 
 
 class WebGPUBuffer(Memory):
