@@ -5,10 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import luminal_lab as ll
 from luminal_lab.course.chapters.ch12 import EXERCISES
+from luminal_lab.course.desk import Desk
+from luminal_lab.course.isolated import CallLimits
 from tests.course.answering import ODD, by_id, text_of
 from tests.needs import need
 
@@ -109,6 +112,15 @@ def test_wrong_answers_are_told_why(id, code, words):
     verdict = BY_ID[id].check(answer_of(code))
     assert not verdict.right
     assert words in text_of(verdict)
+
+
+def test_images_are_checked_where_jax_has_its_threads(tmp_path):
+    need("jax")
+    answer = answer_of(WINDOW)
+    cx = ll.Graph()
+    (cx.tensor((2,), name="x") * 2).retrieve()
+    answer.run(cx.ir, {"x": np.ones(2, np.float32)})  # JAX begins its threads here
+    assert Desk(tmp_path, CallLimits(120)).check("12.5", answer).head == "12.5 is right"
 
 
 def test_images_need_jax(monkeypatch):

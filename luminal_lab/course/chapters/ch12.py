@@ -361,5 +361,6 @@ answer = StackCompiler(
 
 answer = SmallXLA(IN_JAX | {"window": window})""",
         runs_images,
+        forks=False,
     ),
 )
