@@ -266,8 +266,8 @@ class WebGPUEngine(Engine):
             allowed = most if what == "bytes" else MOST_POSITIONS
             if size > allowed:
                 raise device_error(
-                    f"webgpu: kernel {name} has a buffer of {size:,} {what}, and on {self.name} "
-                    f"it has at most {allowed:,}",
+                    f"webgpu: kernel {name} has a buffer of {size:,} {what}, and the adapter "
+                    f"allows {allowed:,}: {self.name}",
                     hint="use smaller sizes, or ll.CPUCompiler()",
                 )
         data = np.array([number & 0xFFFFFFFF for number in numbers], np.uint32)
