@@ -85,6 +85,8 @@ def run(
 
 @each
 def test_it_shows_what_is_stored_and_its_exercises_can_be_answered(path: Path, tmp_path: Path):
+    if path.stem[:2] == "12":  # where one exercise is of XLA
+        need("jax")
     notebook, progress = read(path), tmp_path / "progress"
     code, said = run(to_run(notebook, progress), tmp_path)
     accept = f"to accept it: make notebooks NOTEBOOKS={path.name}"

@@ -27,7 +27,9 @@ class Desk:
         asked = outline.exercise(id)
         if is_open(answer):
             return Said(f"{asked.id} is still open: {asked.task}")
-        verdict = isolated(lambda: asked.check(answer), self.limits, self.kept.folder)
+        verdict = isolated(
+            lambda: asked.check(answer), self.limits, self.kept.folder, forks=asked.forks
+        )
         entry = self.kept.change(asked.id, lambda record: _tried(record, verdict.right))
         notes = self.kept.take_notes()
         if verdict.right:

@@ -90,6 +90,8 @@ class Exercise:
     solution: str
     """The text of a cell that answers it, and ends in `answer = …`."""
     check: Callable[[object], Verdict]
+    forks: bool = True
+    """Whether a forked process can check it; none can where JAX's threads are needed."""
 
 
 def is_open(answer: object) -> bool:

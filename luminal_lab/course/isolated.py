@@ -60,14 +60,19 @@ def is_inside() -> bool:
 
 
 def isolated(
-    call: Callable[[], Verdict], limits: CallLimits | None = None, kept: Path | None = None
+    call: Callable[[], Verdict],
+    limits: CallLimits | None = None,
+    kept: Path | None = None,
+    *,
+    forks: bool = True,
 ) -> Verdict:
     """Return the verdict of an isolated call; there is one whatever it does.
 
-    `kept` is the folder that it may not write to.
+    `kept` is the folder that it may not write to. Without `forks` it runs in a thread, as it does
+    where no process can be forked.
     """
     limits = limits or CallLimits()
-    if CAN_FORK:
+    if CAN_FORK and forks:
         return _forked(call, limits, kept)
     return _threaded(call, limits)
 

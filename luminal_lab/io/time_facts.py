@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median, quantiles
-from typing import Literal, cast, get_args
+from typing import Final, Literal, cast, get_args
 
+from luminal_lab.devices.webgpu.engine import SOFTWARE
 from luminal_lab.io.facts import DeviceRoof, Dialect, RunFacts, TimeFacts, TimeRow
 from luminal_lab.io.launch_facts import LaunchedCompile
 from luminal_lab.timing.column import Column
 from luminal_lab.timing.compare import SideBySide
 from luminal_lab.timing.recording import kept
 from luminal_lab.timing.timings import Timings
+
+WIDER: Final = "a launch there does the work of {} here: its time stands with one of them"
 
 
 def times_of(launched: LaunchedCompile, timings: Timings) -> TimeFacts:
@@ -89,6 +92,11 @@ def times_beside(launched: LaunchedCompile, compared: SideBySide) -> tuple[TimeF
 def _column(launched: LaunchedCompile, column: Column, doubts: tuple[str, ...]) -> TimeFacts:
     covers = [launched.covering.written(launch.node) for launch in launched.launches]
     rows: dict[int, TimeRow] = {}
+    most_here = max((sum(own <= part.covers for own in covers) for part in column.parts), default=0)
+    if most_here > 1:
+        doubts = (*doubts, WIDER.format(most_here))
+    if column.device.endswith(SOFTWARE) and column.device != column.label:
+        doubts = (column.device, *doubts)
     gone = 0
     for part in column.parts:
         shared = [len(part.covers & own) for own in covers]
@@ -115,7 +123,8 @@ def _column(launched: LaunchedCompile, column: Column, doubts: tuple[str, ...]) 
     notes += [f"{gone} launches have no time or no place here"] if gone else []
     notes += column.notes
     ordered = tuple(rows[launch_index] for launch_index in sorted(rows))
-    dialect = "" if column.specification is None else column.specification.dialect
+    figures = column.specification
+    dialect = column.dialect or ("" if figures is None else figures.dialect)
     note = "; ".join(notes)
     return TimeFacts(column.label, column.how, note, "", ordered, doubts, _dialect(dialect))
 

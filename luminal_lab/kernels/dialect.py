@@ -76,6 +76,8 @@ class Dialect:
     tile: Tiles = field(default_factory=lambda: Tiles((0, 0), {}, {}, {}))
     """What its tensor units multiply."""
     has_float64: bool = True
+    has_float16: bool = True
+    """Whether 16-bit floats are a type."""
     has_int64: bool = True
     """Whether positions may have 64 bits."""
     has_vectors: bool = True
@@ -186,6 +188,7 @@ WEBGPU = Dialect(
     block="lab_block",
     thread="lab_thread",
     has_float64=False,
+    has_float16=False,
     has_int64=False,
     has_vectors=False,
     has_shuffles=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from luminal_lab.kernels.dialect import CUDA, HOPPER, METAL, WEBGPU, Dialect
 from luminal_lab.machines.cards import capability_of
@@ -51,6 +51,7 @@ def apple() -> GPU:
     return GPU(METAL, shared=32 << 10, cores=10)
 
 
-def webgpu() -> GPU:
+def webgpu(*, has_float16: bool = False) -> GPU:
     """Return what every adapter of WebGPU has, by the limits that the standard promises."""
-    return GPU(WEBGPU, threads=256, shared=16 << 10, cores=10)
+    dialect = replace(WEBGPU, has_float16=has_float16)
+    return GPU(dialect, threads=256, shared=16 << 10, cores=10)

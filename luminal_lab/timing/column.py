@@ -74,6 +74,8 @@ class Column:
     """Why its times or shares may be wrong: load, or a roof that was exceeded."""
     busy: float | None = None
     """How many cores other programs kept busy meanwhile; None if unknown."""
+    dialect: str = ""
+    """The language of its kernels, if its figures do not say it."""
 
     @property
     def seconds(self) -> float | None:
@@ -128,7 +130,7 @@ class XLA:
         column = measured_column(subject, XLACompiler(self.platform), label, label, rounds, warm_up)
         where = column.device.removeprefix("XLA on ")
         notes = ("XLA fuses by itself: a launch is a whole program",)
-        return replace(column, device=where, notes=notes)
+        return replace(column, device=where, notes=notes, dialect="stablehlo")
 
 
 def measured_column(
@@ -318,5 +320,5 @@ def gpu_column(
     doubts = (load_text(load.others),) if load_text(load.others) else ()
     if any(part.least and part.seconds and part.least > part.seconds for part in parts):
         doubts = (*doubts, f"more than 100%: {SURPASSED}")
-    taken = tuple(parts), (), tuple(notes), specification, doubts, load.others
+    taken = tuple(parts), (), tuple(notes), specification, doubts, load.others, device.name
     return Column(label, "measured", here, now, *taken)

@@ -18,6 +18,7 @@ from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.facts.probe import better_rates, cpu_name, peak_rates
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.program import DeviceProgram
+from luminal_lab.devices.runtime.whole import WholeProgram
 from luminal_lab.devices.xla.program import XLAProgram
 from luminal_lab.errors import ArgumentError, DimError
 from luminal_lab.interrupts import held, opened
@@ -91,7 +92,7 @@ def measured(
     if isinstance(program, CPUProgram):
         clock, threads = C_CLOCK, program.threads
     elif isinstance(program, GPUProgram):
-        device, clock = program.device, program.clock
+        device, clock, threads = program.device, program.clock, 0
     elif isinstance(program, XLAProgram):
         device, threads = f"XLA on {program.kind or cpu_name()}", usable_cores()
     # The limits of this machine's processor say nothing about a GPU.
@@ -215,7 +216,7 @@ class _RowMaker:
         work = self.work(node)
         limit = None if self.rates is None else limit_of(work, self.rates, self.threads)
         kind = "node"
-        is_whole = isinstance(self.program, XLAProgram) and self.program.is_launched(node)
+        is_whole = isinstance(self.program, WholeProgram) and self.program.is_launched(node)
         if is_whole or kernel is not None or (samples is None and body is not None):
             kind = "launch"
         elif self.program is not None:

@@ -161,6 +161,7 @@ class Timings(Charted, Displayed):
     how: How = "measured"
     device: str = ""
     threads: int = 1
+    """The processor's threads that ran it; 0 on a GPU."""
     clock: str = ""
     warm_up: int = 0
     date: str = ""
@@ -302,9 +303,9 @@ class Timings(Charted, Displayed):
     @property
     def where(self) -> str:
         """The device, its threads and the date, as in a title."""
-        many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        many = f", {_counted(self.threads, 'thread')}" if self.threads else ""
         when = f", {self.date[:16].replace('T', ' ')}" if self.date else ""
-        return f" {'for' if self.how == 'modelled' else 'on'} {self.device}, {many}{when}"
+        return f" {'for' if self.how == 'modelled' else 'on'} {self.device}{many}{when}"
 
     def _with(self) -> Iterator[str]:
         if self.how == "modelled":

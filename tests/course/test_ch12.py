@@ -5,10 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import luminal_lab as ll
 from luminal_lab.course.chapters.ch12 import EXERCISES
+from luminal_lab.course.desk import Desk
+from luminal_lab.course.isolated import CallLimits
 from tests.course.answering import ODD, by_id, text_of
 from tests.needs import need
 
@@ -32,6 +35,7 @@ def padded(node, shapes, place):
 answer = StackMachine(CAREFUL, WRITERS | {"flip": flip, "pad": padded})
 """
 ADD = BY_ID["12.4"].solution
+WINDOW = BY_ID["12.5"].solution
 WRONG = {
     "12.1": (
         (MOD.replace("MOD", "lambda a, b: a % b", 1), "cases are wrong"),
@@ -61,6 +65,14 @@ WRONG = {
         ("answer = 'dce'", "expected a device's pipeline"),
         ("answer = ll.CPUCompiler()", "its machine counts what it executes"),
     ),
+    "12.5": (
+        ("answer = SmallXLA()", "window is not there yet"),
+        (WINDOW.replace("op.dilation * jnp", "jnp"), "not yet: it computes window"),
+        (WINDOW.replace(", op.stride)", ")"), "not yet: it computes window"),
+        (WINDOW.replace("op.axis + 1, -1", "-1, -1"), "not yet: it computes window"),
+        (WINDOW.replace("IN_JAX | ", ""), "reshape is not there yet"),
+        ("answer = SmallXLA", "the class SmallXLA itself"),
+    ),
 }
 
 
@@ -84,6 +96,8 @@ def answer_of(code: str) -> Any:
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.id)
 def test_its_solution_is_right(exercise):
+    if exercise.id == "12.5":
+        need("jax")
     verdict = exercise.check(answer_of(exercise.solution))
     assert verdict.right, text_of(verdict)
 
@@ -93,9 +107,27 @@ def test_its_solution_is_right(exercise):
     [(id, code, words) for id, wrong in WRONG.items() for code, words in wrong],
 )
 def test_wrong_answers_are_told_why(id, code, words):
+    if id == "12.5":
+        need("jax")
     verdict = BY_ID[id].check(answer_of(code))
     assert not verdict.right
     assert words in text_of(verdict)
+
+
+def test_images_are_checked_where_jax_has_its_threads(tmp_path):
+    need("jax")
+    answer = answer_of(WINDOW)
+    cx = ll.Graph()
+    (cx.tensor((2,), name="x") * 2).retrieve()
+    answer.run(cx.ir, {"x": np.ones(2, np.float32)})  # JAX begins its threads here
+    assert Desk(tmp_path, CallLimits(120)).check("12.5", answer).head == "12.5 is right"
+
+
+def test_images_need_jax(monkeypatch):
+    monkeypatch.setattr("luminal_lab.course.chapters.ch12.find_spec", lambda name: None)
+    verdict = BY_ID["12.5"].check(answer_of("answer = SmallXLA()"))
+    assert verdict.said[0] == "not yet: JAX is installed"
+    assert "luminal-lab[xla]" in verdict.hint
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -306,3 +306,18 @@ def test_a_compile_without_a_device_has_rules_and_nothing_to_launch():
     assert (subject.facts.kernels, subject.facts.launches, subject.facts.buffers) == ((), (), ())
     assert subject.facts.memory is None
     assert subject.title == "main"
+
+
+@pytest.mark.needs("cc", "jax", "wgpu", "vulkan")
+def test_each_device_says_what_it_is_and_which_source_it_runs(cx):
+    compared = ll.compare(cx, [ll.CPU(), ll.WebGPU(), ll.XLA("cpu")], rounds=1)
+    cpu, webgpu, xla = facts_of(cx.compilation, compared=compared).times
+    assert [one.dialect for one in (cpu, webgpu, xla)] == ["c", "webgpu", "stablehlo"]
+    adapter = compared.columns[1].device
+    assert (adapter in webgpu.doubts) == adapter.endswith(", a software adapter")
+    count = len(cx.launches)
+    assert len(webgpu.rows) == len(cpu.rows) == count > 1
+    assert len(xla.rows) == 1
+    whole = f"a launch there does the work of {count} here: its time stands with one of them"
+    assert whole in xla.doubts
+    assert whole not in [*cpu.doubts, *webgpu.doubts]

@@ -35,3 +35,9 @@ def test_webgpu_stands_beside_the_cpu_launch_by_launch():
     assert all(part.seconds for part in webgpu.parts)
     cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
     assert webgpu.device == getattr(cx.compilation.runner, "device", "")
+    cx.execute()
+    assert (
+        str(cx.time(rounds=1))
+        .splitlines()[0]
+        .startswith(f"t: {len(cx.launches)} launches, measured on {webgpu.device}, 20")
+    )

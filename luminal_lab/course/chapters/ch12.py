@@ -1,8 +1,9 @@
-"""The exercises of notebook 12: ops for the stack machine, a wrong device, an instruction."""
+"""The exercises of notebook 12: ops for two machines, a wrong device, an instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Protocol, cast
 
 import numpy as np
@@ -12,6 +13,8 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import MaxReduce
 from luminal_lab.course.exercise import Exercise, Verdict
 from luminal_lab.course.probing import drawn, equal, kind
+from luminal_lab.nn.models.cnn import CNN
+from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.session import Graph
 from luminal_lab.testing.conformance import Device, conformance
@@ -166,6 +169,43 @@ def one_instruction(answer: object) -> Verdict:
 LATER = ("mod", "where", "cast", "pad", "flip", "window", "iota", "gather", "scatter", "symbolic")
 
 
+def runs_images(answer: object) -> Verdict:
+    """Does a device compute windows, and a small convolutional network?"""
+    if isinstance(answer, type) or not _has_run(answer):
+        text = f"expected a machine with a method run, got {kind(answer)}"
+        return Verdict.no(text, "answer = SmallXLA(…), with parentheses")
+    device = cast("Device", answer)
+
+    def windows() -> str:
+        report = conformance(device, only="view", ops="window")
+        rows = report.failed or report.unsupported
+        return f"{rows[0].case}: {rows[0].reason}" if rows else ""
+
+    def network() -> str:
+        cx = Graph()
+        images = cx.tensor((2, 8, 8), name="images").set(drawn((2, 8, 8), 0))
+        logits = CNN(channels=(4, 8)).initialise(seed=1)(images).retrieve()
+        cx.execute()
+        wanted = logits.numpy()
+        ir = cx.compile(GenericCompiler(), "inline", "dce").ir
+        (got,) = device.run(ir, {node.name: cx[node.name].numpy() for node in ir.inputs})
+        return equal(got, wanted)
+
+    return Verdict.all(
+        ("JAX is installed", find_spec("jax") is not None, 'pip install "luminal-lab[xla]"'),
+        (
+            "it computes window",
+            windows,
+            "window w of axis has the elements w · stride + k · dilation, for each k below size",
+        ),
+        (
+            "a small convolutional network is right",
+            network,
+            "SmallXLA(IN_JAX | …) keeps the rest",
+        ),
+    )
+
+
 class _Counting(Protocol):
     def total(self) -> int: ...
 
@@ -299,5 +339,28 @@ answer = StackCompiler(
     FuseSums(),
 )''',
         one_instruction,
+    ),
+    Exercise(
+        "12.5",
+        "Give XLA the view that images need: answer is a SmallXLA that has window as well, and "
+        "with which a small convolutional network runs.",
+        (
+            'window is one more entry of the table: SmallXLA(IN_JAX | {"window": …}), a function '
+            "of op and x.",
+            "There are (length - dilation · (size - 1) - 1) // stride + 1 windows. Make an array "
+            "of the positions that each of them reads, [windows, size].",
+            "jnp.take(x, positions, op.axis) has both axes in place of the one; the second of them "
+            "must become the last, and jnp.moveaxis does that.",
+        ),
+        """def window(op, x):
+    span = op.dilation * (op.size - 1) + 1
+    first = jnp.arange(0, x.shape[op.axis] - span + 1, op.stride)
+    positions = first[:, None] + op.dilation * jnp.arange(op.size)
+    return jnp.moveaxis(jnp.take(x, positions, op.axis), op.axis + 1, -1)
+
+
+answer = SmallXLA(IN_JAX | {"window": window})""",
+        runs_images,
+        forks=False,
     ),
 )

@@ -41,6 +41,12 @@ NO_ADAPTER: Final = (
     "install a driver for Vulkan; on Debian and Ubuntu `apt install mesa-vulkan-drivers` has those "
     f"of most GPUs, and one that is software; {STILL}"
 )
+FLOAT16: Final = "shader-f16"
+"""The feature of adapters whose kernels may have 16-bit floats as a type."""
+ENABLE: Final = "enable f16;\n\n"
+"""What a module begins with that has them."""
+SOFTWARE: Final = ", a software adapter"
+"""How the name of an adapter ends for which the processor does the work."""
 WORD: Final = 16
 """Buffers are made of whole vectors of this many bytes."""
 ALIGNED: Final = 64
@@ -95,17 +101,25 @@ def webgpu_device() -> tuple[Any, Any]:
         fault += f"{limits['min-storage-buffer-offset-alignment']} bytes, and a plan's of {ALIGNED}"
         raise device_error(fault, hint=STILL)
     try:
-        return wgpu, adapter.request_device_sync(required_limits=limits)
+        features = [FLOAT16] if FLOAT16 in adapter.features else []
+        return wgpu, adapter.request_device_sync(required_limits=limits, required_features=features)
     except Exception as error:
         fault = f"webgpu: {name_of(adapter)} gives no device: {_first(error)}"
         raise device_error(fault, hint=STILL) from error
 
 
+def has_float16() -> bool:
+    """Return whether there is an adapter here that has 16-bit floats."""
+    try:
+        return FLOAT16 in webgpu_device()[1].features
+    except DeviceError:
+        return False
+
+
 def name_of(adapter: Any) -> str:  # noqa: ANN401  # wgpu's
     """Return the name of an adapter, which says if it is software."""
     info = adapter.info
-    is_software = info["adapter_type"] == "CPU"
-    return f"{info['device']}{', a software adapter' * is_software}"
+    return info["device"] + SOFTWARE * (info["adapter_type"] == "CPU")
 
 
 class WebGPUBuffer(Memory):
@@ -252,8 +266,8 @@ class WebGPUEngine(Engine):
             allowed = most if what == "bytes" else MOST_POSITIONS
             if size > allowed:
                 raise device_error(
-                    f"webgpu: kernel {name} has a buffer of {size:,} {what}, and on {self.name} "
-                    f"it has at most {allowed:,}",
+                    f"webgpu: kernel {name} has a buffer of {size:,} {what}, and the adapter "
+                    f"allows {allowed:,}: {self.name}",
                     hint="use smaller sizes, or ll.CPUCompiler()",
                 )
         data = np.array([number & 0xFFFFFFFF for number in numbers], np.uint32)
@@ -309,14 +323,17 @@ def modules(kernel: Kernel) -> dict[str, str]:
     made: dict[str, str] = {}
     for text in kernel.source.split(MODULE)[1:]:
         called = prelude("webgpu", {*NAME.findall(text)})
-        made[text.partition("\n")[0]] = f"{called}\n\n{MODULE}{text}"
+        enabled = ENABLE * (re.search(r"\bf16\b", text) is not None)
+        made[text.partition("\n")[0]] = f"{enabled}{called}\n\n{MODULE}{text}"
     return made
 
 
 def watched(text: str, number: int) -> str:
     """Return a module in which each loop looks whether it came to its end."""
     text = HEAD.sub(lambda match: f"for ({' '.join(match[1].split())}) {{", text)
-    lines = [f"@group(0) @binding({number}) var<storage, read_write> lab_cut: array<u32>;"]
+    head = [ENABLE] * text.startswith(ENABLE)
+    text = text.removeprefix(ENABLE)
+    lines = [*head, f"@group(0) @binding({number}) var<storage, read_write> lab_cut: array<u32>;"]
     loops: list[tuple[str, str]] = []
     for line in text.split("\n"):
         if match := WATCHED.fullmatch(line):

@@ -26,6 +26,9 @@ fn lab_bits_f32(x: f32) -> u32 { return bitcast<u32>(x); }
 
 fn lab_from_f32(u: u32) -> f32 { return bitcast<f32>(u); }
 
+/* A 16-bit float where they are a type. */
+fn lab_half(x: f32) -> f16 { return f16(x); }
+
 fn lab_copysign(x: f32, y: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(y) & 0x80000000u));
 }

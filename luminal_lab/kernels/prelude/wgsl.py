@@ -10,6 +10,11 @@ WGSL converts nothing by itself, so every expression is read with its type. Numb
 bits are words in variables; in buffers they lie as everywhere, and a thread that writes one changes
 only its bits of the word. Numbers of 64 bits are pairs of words, whose operators are functions of
 `webgpu.wgsl`. Positions are i32.
+
+Where an adapter has f16, 16-bit floats are a type like the others, which lie in buffers by
+themselves. What is rounded to it after one operator is computed in it:
+
+    O[i] = lab_cast_f32_f16(lab_cast_f16_f32(x[i]) * 2.0f);    O[i] = x[i] * 2.0h;
 """
 
 from __future__ import annotations
@@ -18,6 +23,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 WORDS: Final = {
     "float": "f32",
@@ -101,12 +108,20 @@ NATIVE: Final = re.compile(r"^fn (\w+)\(([^)]*)\)(?: -> ([\w<>]+))?", re.MULTILI
 DECLARED: Final = re.compile(r"(static )?(const )?(shared )?(\w+) (\w+)(\[|\s*=|;|,)")
 
 
+class NeedsBitsError(Exception):
+    """A function wants the bits of a 16-bit float, which WGSL does not hand out alone."""
+
+
 class Typed(NamedTuple):
     """An expression: its text, its type, and how tightly it binds."""
 
     text: str
     type: str
     level: int = ATOM
+    half: str = ""
+    """The same value in f16, as an operand, if it is one of f16."""
+    rounded: str = ""
+    """Its value rounded to f16, if f16 can compute it."""
 
     def at(self, least: int) -> str:
         """Return it as an operand of something that binds this tightly."""
@@ -167,11 +182,17 @@ def statements(text: str) -> Iterator[str]:
 class Wgsl:
     """Translates a function; `known` finds the signatures of others."""
 
-    def __init__(self, known: Callable[[str], Signature | None]) -> None:
+    def __init__(
+        self, known: Callable[[str], Signature | None], *, has_float16: bool = False
+    ) -> None:
         self.known = known
+        self.words = WORDS | {"lab_f16": "f16"} if has_float16 else WORDS
+        """The types of C in this function."""
         self.names: dict[str, str | Array] = {"lab_thread": "u32", "lab_block": "i32"}
         self.shared: dict[str, str] = {}
         """The arrays that threads share, by name, as WGSL declares them."""
+        self.halves = set[str]()
+        """The names of floats that are numbers of f16."""
         self.returns = ""
         self.tokens: list[str] = []
         self.at = 0
@@ -227,14 +248,14 @@ class Wgsl:
             return [f"if ({self.condition(line[4:end])}) {{", *(f"    {x}" for x in inner), "}"]
         if line.startswith("return "):
             return [f"return {self.value(line[7:-1], self.returns)};"]
-        if (match := DECLARED.match(line)) and match[4] in WORDS:
+        if (match := DECLARED.match(line)) and match[4] in self.words:
             return self.declared(line, match)
         return self.assigned(line)
 
     def declared(self, line: str, match: re.Match[str]) -> list[str]:
         """Return a declaration, of one name or of several."""
         _, const, shared, word, name, sign = match.groups()
-        type = WORDS[word]
+        type = self.words[word]
         if sign == "[":
             size = line[match.end() : line.index("]")]
             self.names[name] = Array(type)
@@ -246,7 +267,10 @@ class Wgsl:
         lines: list[str] = []
         for part in _split(line[match.start(5) : -1]):
             name, _, value = (word.strip() for word in part.partition("="))
-            start = f" = {self.value(value, type)}" if value else ""
+            given = self.typed(value) if value else None
+            start = "" if given is None else f" = {converted(given, type).text}"
+            if const and given is not None and given.half:
+                self.halves.add(name)
             if type == "f32" and any(size in value for size in KEPT):
                 start = f" = lab_kept({start[3:]})"
             self.names[name] = type
@@ -278,7 +302,7 @@ class Wgsl:
             value = promoted(value)
             return [f"{self.place(name, index)} {how} {converted(value, type).text};"]
         text = converted(value, type).text
-        if isinstance(target, Array) and target.is_buffer and bits_of(type) < 32:
+        if isinstance(target, Array) and target.is_buffer and is_packed(type):
             return self.packed(name, index, type, text)
         return [f"{self.place(name, index)} = {text};"]
 
@@ -312,9 +336,10 @@ class Wgsl:
         kind = self.names.get(name) or self.exchanged(name)
         if not isinstance(kind, Array):
             assert kind is not None, name
-            return Typed(renamed(name), kind)
+            half = f"f16({renamed(name)})" if name in self.halves else ""
+            return Typed(renamed(name), kind, half=half)
         type, bits = kind.type, bits_of(kind.type)
-        if not kind.is_buffer or bits >= 32:
+        if not kind.is_buffer or not is_packed(type):
             return Typed(self.place(name, index), type)
         word = f"{renamed(name)}[u32({index}) / {32 // bits}u]"
         word = f"atomicLoad(&{word})" if kind.is_written else word
@@ -347,10 +372,14 @@ class Wgsl:
 
     def value(self, text: str, type: str) -> str:
         """Return an expression as a value of a type."""
+        return converted(self.typed(text), type).text
+
+    def typed(self, text: str) -> Typed:
+        """Return an expression with its type."""
         self.read(text)
         value = self.expression()
         assert not self.peek(), f"{text}: {self.tokens[self.at :]}"
-        return converted(value, type).text
+        return value
 
     def condition(self, text: str) -> str:
         """Return an expression as a condition."""
@@ -410,7 +439,10 @@ class Wgsl:
                 return Typed(f"!({left.at(least)} == {right.at(least)})", "bool", UNARY)
             text = f"{left.at(least)} {sign} {right.at(least)}"
             return Typed(text, "bool" if is_test else type, level)
-        return Typed(f"{left.at(level)} {sign} {right.at(level + 1)}", type, level)
+        can_round = left.half and right.half and sign in "+-*"
+        rounded = f"{left.half} {sign} {right.half}" if can_round else ""
+        text = f"{left.at(level)} {sign} {right.at(level + 1)}"
+        return Typed(text, type, level, rounded=rounded)
 
     def joined_wide(self, left: Typed, sign: str, right: Typed, type: str) -> Typed:
         """Return two numbers of 64 bits with an operator between them."""
@@ -449,8 +481,12 @@ class Wgsl:
             if token == "-" and value.type in WIDE:
                 return Typed(f"lab_sub_64(vec2<u32>(0u, 0u), {value.text})", value.type)
             return Typed(f"{token}{value.at(ATOM)}", value.type, UNARY)
-        if token == "(" and self.tokens[self.at + 1] in WORDS and self.tokens[self.at + 2] == ")":
-            type = WORDS[self.tokens[self.at + 1]]
+        if (
+            token == "("
+            and self.tokens[self.at + 1] in self.words
+            and self.tokens[self.at + 2] == ")"
+        ):
+            type = self.words[self.tokens[self.at + 1]]
             self.at += 3
             return converted(self.unary(), type)
         return self.operand()
@@ -462,7 +498,9 @@ class Wgsl:
         if token == "(":
             value = self.expression()
             self.at += 1
-            return value if value.level == ATOM else Typed(f"({value.text})", value.type)
+            return (
+                value if value.level == ATOM else value._replace(text=f"({value.text})", level=ATOM)
+            )
         if token[0].isdigit() or token[0] == ".":
             return number(token)
         if token in NUMBERS:
@@ -493,8 +531,10 @@ class Wgsl:
             to = {"bool": "bool", "f32": "f32"}.get(match[1], match[1])
             if to not in ("f16", "bf16", "f64"):
                 return converted(args[0], "u8" if to == "bool" else to)
-        if name in WORDS:
-            return converted(args[0], WORDS[name])
+        if name in self.words:
+            return converted(args[0], self.words[name])
+        if "f16" in self.words.values() and name in ("lab_cast_f16_f32", "lab_cast_f32_f16"):
+            return self.widened(args[0]) if name.endswith("f32") else self.halved(args[0])
         known = self.known(name)
         if known is not None:
             made, takes = known
@@ -505,6 +545,17 @@ class Wgsl:
         word = FUNCTIONS.get(word, word)
         texts = [converted(arg, "f32").text for arg in args]
         return Typed(f"{word}({', '.join(texts)})", "f32")
+
+    def widened(self, value: Typed) -> Typed:
+        """Return a 16-bit float as one of 32 bits."""
+        half = converted(value, "f16")
+        return Typed(f"f32({half.text})", "f32", half=half.at(ATOM))
+
+    def halved(self, value: Typed) -> Typed:
+        """Return a float rounded to 16 bits, computed in 16 if that is the same."""
+        if value.half or value.rounded:
+            return Typed(value.half or value.rounded, "f16", ATOM if value.half else SUM)
+        return Typed(f"lab_half({value.text})", "f16")
 
 
 # -- types -----------------------------------------------------------------------------------------
@@ -517,6 +568,8 @@ def converted(value: Typed, type: str) -> Typed:
         return value
     if source == "number":
         return literal(value, type)
+    if "f16" in (source, type) and type != "f32":
+        raise NeedsBitsError
     if type == "bool":
         return _truth(value)
     if type in WIDE:
@@ -566,12 +619,17 @@ def common(left: Typed, right: Typed) -> str:
     types = {promoted(left).type, promoted(right).type}
     if types == {"number"}:
         return "number"
-    return next(t for t in ("f32", "u64", "i64", "u32", "i32", "bool") if t in types)
+    return next(t for t in ("f32", "f16", "u64", "i64", "u32", "i32", "bool") if t in types)
 
 
 def promoted(value: Typed) -> Typed:
     """Return a value of few bits as an int."""
     return converted(value, "i32") if value.type in NARROW else value
+
+
+def is_packed(type: str) -> bool:
+    """Return whether elements lie in buffers as parts of words."""
+    return bits_of(type) < 32 and type != "f16"
 
 
 def bits_of(type: str) -> int:
@@ -583,7 +641,11 @@ def number(token: str) -> Typed:
     """Return a number as it is written in C, with its type."""
     if (token.endswith("f") and not token.startswith("0x")) or "p" in token or "." in token:
         text = token if token.endswith("f") else f"{token}f"
-        return Typed(LARGEST if text == ROUNDED_UP else text, "f32")
+        with np.errstate(over="ignore"):
+            value = np.float32(float.fromhex(text[:-1]) if "x" in text else float(text[:-1]))
+            is_half = np.isfinite(value) and value == np.float16(value)
+        half = f"{float(value)!r}h" if is_half else ""
+        return Typed(LARGEST if text == ROUNDED_UP else text, "f32", half=half)
     digits = token.rstrip("uUlL")
     value = int(digits, 0)
     if value >> 32:

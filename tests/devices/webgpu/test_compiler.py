@@ -31,7 +31,7 @@ def agrees(cx: ll.Graph, *outputs: Any, within: float = 1e-5) -> None:
 
 
 def test_its_text_reads_back():
-    for compiler in (ll.WebGPUCompiler(), ll.WebGPUCompiler(reuse_outputs=True)):
+    for compiler in (ll.WebGPUCompiler(), ll.WebGPUCompiler(float16=False)):
         assert str(ll.parse_pipeline(str(compiler)).passes[0]) == str(compiler)
 
 
@@ -110,6 +110,64 @@ def test_an_index_out_of_range_is_found():
     cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
     with pytest.raises(ll.errors.LabError, match=r"the index at .* is 8589934592"):
         cx.execute()
+
+
+def halves() -> tuple[ll.Graph, Any]:
+    """Return arithmetic of 16-bit floats: two operators, a function, a sum."""
+    cx = ll.Graph()
+    x = cx.tensor((40, 64), "float16", "x").set(random(40, 64))
+    return cx, ((x * 2 + 1).exp() * x).softmax(-1).retrieve()
+
+
+def test_16_bit_floats_are_a_type_or_bits_of_words():
+    cx, _ = halves()
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler(float16=True))
+    typed = "".join(kernel.source for kernel in cx.kernels)
+    assert "O: array<f16>;" in typed
+    assert " * 2.0h" in typed
+    assert "atomic" not in typed
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler(float16=False))
+    packed = "".join(kernel.source for kernel in cx.kernels)
+    assert "O: array<atomic<u32>>;" in packed
+    assert "f16>" not in packed
+
+
+def test_only_graphs_of_16_bit_floats_ask_the_adapter(monkeypatch: pytest.MonkeyPatch):
+    asked: list[bool] = []
+
+    def answer() -> bool:
+        asked.append(True)
+        return True
+
+    monkeypatch.setattr("luminal_lab.devices.webgpu.compiler.has_float16", answer)
+    cx = ll.Graph()
+    (cx.tensor((4,), name="x") + 1).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
+    assert not asked
+    cx, _ = halves()
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
+    assert asked
+    assert "array<f16>" in cx.kernels[0].source
+
+
+def test_kernels_that_want_their_bits_have_bits():
+    cx = ll.Graph()
+    cx.tensor((4,), "float16", "x").bitcast("int16").retrieve()
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler(float16=True))
+    assert "array<f16>" not in cx.kernels[0].source
+
+
+@needs
+@pytest.mark.parametrize("float16", [None, False], ids=["as the adapter has it", "bits"])
+def test_16_bit_floats_are_right_either_way(float16):
+    cx, y = halves()
+    cx.execute()
+    wanted = y.numpy()
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler(float16=float16))
+    cx.execute()
+    np.testing.assert_allclose(y.numpy(), wanted, rtol=2**-9)
+    found = ll.devices.conformance(ll.WebGPUCompiler(float16=float16), dtypes="float16")
+    assert found.ok, found
 
 
 def test_float64_is_refused():

@@ -95,7 +95,7 @@ def test_buffers_beyond_the_limits_are_told(monkeypatch):
     error = error_of(cx.execute, DeviceError)
     name = engine.name_of(device.adapter)
     assert error.message == (
-        f"webgpu: kernel mul has a buffer of 16,384 bytes, and on {name} it has at most 1,024"
+        f"webgpu: kernel mul has a buffer of 16,384 bytes, and the adapter allows 1,024: {name}"
     )
     assert error.hint == "use smaller sizes, or ll.CPUCompiler()"
     limits["max-buffer-size"] = 1 << 10

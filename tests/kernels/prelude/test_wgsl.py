@@ -4,7 +4,7 @@ import pytest
 
 from luminal_lab.errors import DTypeError
 from luminal_lab.kernels.prelude.prelude import prelude, signature_in
-from luminal_lab.kernels.prelude.wgsl import Array, Wgsl, statements
+from luminal_lab.kernels.prelude.wgsl import Array, NeedsBitsError, Wgsl, statements
 from tests.expect import error_of
 
 LINES = {
@@ -84,3 +84,22 @@ def test_what_is_called_comes_first_and_is_all_there():
 def test_there_is_no_float64():
     error = error_of(lambda: prelude("webgpu", {"lab_exp2_f64"}), DTypeError)
     assert error.message == "webgpu: there is no float64 in WGSL, and a kernel calls lab_exp2_f64"
+
+
+def test_16_bit_floats_where_they_are_a_type():
+    made = Wgsl(lambda name: signature_in("webgpu", name), has_float16=True)
+    made.names |= {"x": Array("f16", is_buffer=True), "O": Array("f16", is_buffer=True)}
+    narrow, wide = "lab_cast_f32_f16", "lab_cast_f16_f32"
+    assert made.line(f"O[0] = {narrow}({wide}(x[1]) * 2.0f);") == ["O[0] = x[1] * 2.0h;"]
+    # 0.1 is no number of 16 bits, and a sum of a product would be rounded in between.
+    assert made.line(f"O[0] = {narrow}({wide}(x[1]) * 0.1f);") == [
+        "O[0] = lab_half(f32(x[1]) * 0.1f);"
+    ]
+    assert made.line(f"O[0] = {narrow}({wide}(x[1]) * 2.0f + 1.0f);") == [
+        "O[0] = lab_half(f32(x[1]) * 2.0f + 1.0f);"
+    ]
+    made.line(f"const float v = {wide}(x[1]);")
+    assert made.line(f"O[0] = {narrow}(v + 1.0f);") == ["O[0] = f16(v) + 1.0h;"]
+    assert made.line("O[0] = x[3];") == ["O[0] = x[3];"]
+    with pytest.raises(NeedsBitsError):
+        made.line("lab_u16 y = x[0];")

@@ -14,10 +14,11 @@ may be written: parts of one memory may be bound side by side only if they are u
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import partial
 
 from luminal_lab.kernels.prelude.prelude import signature_in
-from luminal_lab.kernels.prelude.wgsl import WORDS, Array, Wgsl, bits_of, held, renamed
+from luminal_lab.kernels.prelude.wgsl import Array, NeedsBitsError, Wgsl, held, is_packed, renamed
 from luminal_lab.kernels.render.code import SourceLine, printed
 from luminal_lab.kernels.render.rendered import RenderedPhase
 
@@ -30,8 +31,15 @@ LAST = "lab_blocks"
 
 
 def wgsl(function: RenderedPhase) -> list[SourceLine]:
-    """Return a phase as a module."""
-    spelling = Wgsl(partial(signature_in, "webgpu"))
+    """Return a phase as a module; where it wants bits of 16-bit floats, they stay bits."""
+    if function.code.dialect.has_float16:
+        with suppress(NeedsBitsError):
+            return _module(function, has_float16=True)
+    return _module(function, has_float16=False)
+
+
+def _module(function: RenderedPhase, *, has_float16: bool) -> list[SourceLine]:
+    spelling = Wgsl(partial(signature_in, "webgpu"), has_float16=has_float16)
     head = " ".join(line.strip() for line in function.head)
     match = re.fullmatch(r"kernel (\d+) (\w+)\((.*?),? ?\) \{", head)
     assert match is not None, head
@@ -40,11 +48,11 @@ def wgsl(function: RenderedPhase) -> list[SourceLine]:
     for part in filter(None, map(str.strip, given.split(","))):
         *words, param = part.split()
         if param.startswith("*"):
-            param, type = param[1:], WORDS[words[-1]]
+            param, type = param[1:], spelling.words[words[-1]]
             is_written = "const" not in words
             spelling.names[param] = Array(type, is_buffer=True, is_written=is_written)
-            bits = bits_of(type)
-            word = held(type) if bits >= 32 else "atomic<u32>" if is_written else "u32"
+            word = "atomic<u32>" if is_written else "u32"
+            word = word if is_packed(type) else held(type)
             bound.append(f"var<storage, read_write> {renamed(param)}: array<{word}>;")
         else:
             spelling.names[param] = type = "u32" if param == "lab_step" else "i32"
