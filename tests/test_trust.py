@@ -474,6 +474,7 @@ STARTS = {
     *("subprocess.run", "subprocess.call", "subprocess.check_output"),
 }
 REASONS = {
+    "artefact/runner.py CDLL": "the library beside it, which somebody calls by Model(folder)",
     "cli/checks.py CDLL": "the GPU's driver",
     "cli/lab.py subprocess.run": "Jupyter",
     "cli/run.py run_path": "--load: somebody asked for this file",

@@ -181,8 +181,10 @@ class RunPlan(Generic[BoundT]):
         self.plan = self._plan(ir, written, {slot for _, slot in self.inputs})
         self.numbers = Numbers()
         """What is worked out for sizes of dims: limits of ops, and what a device adds."""
-        self._limits: list[FitLimits] = []
-        self._unlimited: list[int] = []
+        self.limits: list[FitLimits] = []
+        """What ops take, as far as limits on numbers say it."""
+        self.unlimited: list[int] = []
+        """The checks, by their place among `checks`, that no limits say."""
         self._find_limits()
         open_dims = {
             s for result in self.results for dim in result.type.shape for s in symbols(dim)
@@ -314,18 +316,18 @@ class RunPlan(Generic[BoundT]):
         for number, check in enumerate(self.checks):
             limits = _limits(check.op, check.types)
             if limits is None:
-                self._unlimited.append(number)
+                self.unlimited.append(number)
                 continue
             for dim, low, high in limits:
                 if not _is_within(dim, low, high):
-                    self._limits.append(FitLimits(self.numbers.place(dim), low, high))
+                    self.limits.append(FitLimits(self.numbers.place(dim), low, high))
 
     def check(self, dims: Mapping[str, int], numbers: Sequence[int]) -> None:
         """Raise if something does not fit with these sizes, and their numbers."""
         suspects: Sequence[int] = range(len(self.checks))
         with suppress(LabError):  # which a check says better
-            if all(low <= numbers[at] <= high for at, low, high in self._limits):
-                suspects = self._unlimited
+            if all(low <= numbers[at] <= high for at, low, high in self.limits):
+                suspects = self.unlimited
         for number in suspects:
             self._check(number, dims)
 
