@@ -206,7 +206,7 @@ def _makefile(name: str, aim: Target, compiler: Compiler | None) -> str:
 def _main(contents: Contents, source: Source) -> str:
     """Return a program that runs the model once."""
     lines, at = [f"    {contents.name}_in in = {{0}};", f"    {contents.name}_out out = {{0}};"], 1
-    shown: list[str] = []
+    shown, freed = list[str](), ["    free(arena);"]
     for kind, given in (("in", contents.inputs), ("out", contents.outputs)):
         for one in given:
             rank = len(one.type.shape)
@@ -215,6 +215,7 @@ def _main(contents: Contents, source: Source) -> str:
             if kind == "out" and one.carried:
                 continue
             place = f"{kind}.{one.c_name}"
+            freed.append(f"    free((void *)(uintptr_t){place});")
             lines.append(f"    if (!({place} = zeros({count}, sizeof *{place})))")
             lines.append(f'        return fail("{one.c_name}", {contents.name}_missing);')
             if kind == "out":
@@ -223,7 +224,9 @@ def _main(contents: Contents, source: Source) -> str:
     lines.append('    if (code) return fail("run", code);')
     dims = [str(max(symbol.low, symbol.multiple_of)) for symbol in contents.symbols.values()]
     text = _template("main.c").replace("$SIZES", ", ".join(dims) or "0")
-    return text.replace("$BODY", "\n".join([*lines, *shown])).replace("$NAME", contents.name)
+    return text.replace("$BODY", "\n".join([*lines, *shown, *freed])).replace(
+        "$NAME", contents.name
+    )
 
 
 def _printed(name: str, place: str, type: TensorType, count: str) -> list[str]:

@@ -141,7 +141,10 @@ class Source:
                     self._about,
                     f'#include "{self._name}.h"',
                     "// Every kernel takes the same arguments, and most need only some of them.\n"
-                    '#pragma GCC diagnostic ignored "-Wunused-parameter"',
+                    '#pragma GCC diagnostic ignored "-Wunused-parameter"\n'
+                    "#ifndef __clang__  // vectors are passed within this file alone\n"
+                    '#pragma GCC diagnostic ignored "-Wpsabi"\n'
+                    "#endif",
                     private_source(kernels, launches, uses).rstrip(),
                     "\n".join(f"#define {word} {number}" for word, number in limits.items()),
                     head.rstrip(),

@@ -1,4 +1,4 @@
-"""Every case of the conformance kit, exported: its library gives the bits that the compile gives."""
+"""Every case of the conformance kit, exported: it gives the bits that the compile gives."""
 
 from __future__ import annotations
 

@@ -380,10 +380,20 @@ def _limits(op: Op, types: tuple[TensorType, ...]) -> list[tuple[Dim, int, float
     match op:
         case ops.Constant(value=Expr() as value, dtype=dtype) if not dtype.is_float:
             limits, dims = [(value, *dtype.limits)], op.shape
-        case ops.Constant(value=Expr()):
-            return None
-        case ops.Constant(shape=shape) | ops.Iota(shape=shape):
+        case ops.Constant(shape=shape) | ops.Iota(shape=shape) | ops.Random(shape=shape):
             limits, dims = [], shape
+        case ops.Pad(before=before, after=after):
+            limits, dims = [(rows, 0, inf) for rows in (*before, *after)], types[0].shape
+        case ops.Window(axis=axis, size=size, dilation=dilation):
+            dims = types[0].shape
+            limits = [(size - 1, 0, inf), (dims[axis] - dilation * (size - 1) - 1, 0, inf)]
+        case ops.Gather(axis=axis) | ops.Scatter(axis=axis):
+            values, dims = types[0].shape, types[1].shape
+            pairs = [pair for k, pair in enumerate(zip(values, dims, strict=True)) if k != axis]
+            limits = [(size - rows, 0, 0) for size, rows in pairs]
+            if len(types) > 2:
+                pairs = zip(types[2].shape, dims, strict=True)
+                limits += [(size - rows, 0, 0) for size, rows in pairs]
         case ops.Slice(start=starts, stop=stops):
             dims = types[0].shape
             axes = zip(starts, stops, dims, strict=True)
