@@ -28,6 +28,8 @@ from luminal_lab.writing import as_path, write_bytes
 
 FORMAT: Final = 1
 """The format of model.json."""
+FIRST: Final = 1800.0
+"""The seconds that zig may take: at first it builds the C library of a machine."""
 WEIGHTS: Final = "weights.safetensors"
 MAKES: Final = "cx.compile(ll.GenericCompiler(), ll.CPUCompiler()) makes one"
 HALVES: Final = (DType.bfloat16,)
@@ -178,7 +180,8 @@ def _compiled(
     name = contents.name
     whole = text.replace(f'#include "{name}.h"', source.header)
     entries = [f"{name}_run"] if aim.name == NATIVE else []
-    return compile_library(whole, compiler, entries=entries).read_bytes()
+    timeout = None if aim.name == NATIVE else FIRST
+    return compile_library(whole, compiler, entries=entries, timeout=timeout).read_bytes()
 
 
 def _template(file: str) -> str:
