@@ -368,6 +368,7 @@ for _name in """
 for _name in ("KernelSearch.save", "ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
 DISPLAYS["Compilation.save"] = _shown_by("Compilation.save", "io.gather")
+DISPLAYS["Compilation.export"] = _shown_by("Compilation.export", "artefact.folder")
 DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.story")

@@ -132,6 +132,7 @@ class CompiledStore(Store):
                 self._values = {}  # they have another precision
             if self._compilation is not None:
                 compilation.boards = [*self._compilation.boards]
+            compilation.data = self
             # They can be read until the next run, which uses the new compile.
             self._unseen |= self._values.keys()
             self._compilation, self._present, self._failed = compilation, None, False

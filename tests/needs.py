@@ -89,6 +89,7 @@ PROGRAMS: Final = {
     "cc": (("cc",), "there is no C compiler: install gcc or clang"),
     "chromium": (BROWSERS, f"no browser is on the PATH: none of {', '.join(BROWSERS)}"),
     "git": (("git",), "there is no git"),
+    "make": (("make",), "there is no make"),
     "objdump": (DISASSEMBLERS, "there is no disassembler: install binutils"),
 }
 """The names that a program may have, and what is said where none of them is on the PATH."""

@@ -236,6 +236,7 @@ COMMANDS: dict[str, list[Way] | str] = {
     "bench": "what --against reads is numbers and names",
     "record": "of a bundle, machine code for cards: tests/devices/cuda/test_bundle.py",
     "bundle": "it reads no file",
+    "export-model": "no kernels come in by it; it asks before PyTorch unpickles a .pt2",
     "generate": "no kernels come in by it; tests/language has its files",
     "transcribe": "the same",
 }
@@ -474,6 +475,7 @@ STARTS = {
     *("subprocess.run", "subprocess.call", "subprocess.check_output"),
 }
 REASONS = {
+    "artefact/runner.py CDLL": "the library beside it, which somebody calls by Model(folder)",
     "cli/checks.py CDLL": "the GPU's driver",
     "cli/lab.py subprocess.run": "Jupyter",
     "cli/run.py run_path": "--load: somebody asked for this file",

@@ -138,6 +138,7 @@ def test_the_present_folder_is_gone(tmp_path, monkeypatch):
 
 PACKAGE = Path(ll.__file__).parent
 OTHERS = {
+    "artefact/weights_file.py write_weights": "a draft, which takes the name when it is whole",
     "bench/process.py Process.__init__": "what a process says, in a folder of the benchmark's own",
     "bench/process.py main": "standard output",
     "bench/stored.py opened": "an array in a file of the benchmark's own, mapped",

@@ -37,6 +37,7 @@ GROUPS = {
         "trust": "sign the kernels in a file",
     },
     "use": {
+        "export-model": "write a model as C that runs without us",
         "generate": "go on with a text, by a language model",
         "transcribe": "write down what is said in a sound",
     },
@@ -103,7 +104,7 @@ def _run(words: list[str]) -> int:
         near = nearest(first, [*COMMANDS, "--help", "--version"]) or f"{PROGRAM} --help lists them"
         hint = f"{PROGRAM} {ELSEWHERE[first]}" if first in ELSEWHERE else near
         return _told(f"{PROGRAM}: {problem}\nhint: {hint}", 2)
-    command = cast("Command", import_module(f"{__name__}.{first}").COMMAND)
+    command = cast("Command", import_module(f"{__name__}.{first.replace('-', '_')}").COMMAND)
     try:
         given = command.read(rest)
     except SystemExit as ended:  # argparse has shown the help

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard, final
 from weakref import WeakSet
 
@@ -18,7 +19,7 @@ from luminal_lab.core.ir import IR, Node, NodeLike, nearest_node
 from luminal_lab.core.ops import Pick
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
-from luminal_lab.display import Charted, Displayed, Examined, Recorded
+from luminal_lab.display import DISPLAYS, Charted, Displayed, Examined, Recorded
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -53,6 +54,18 @@ class Launched(Protocol):
     @property
     def kernel(self) -> Named:
         """The name of its kernel."""
+        ...
+
+
+class DataSource(Protocol):
+    """Who has the data of a compile's inputs."""
+
+    def is_lent(self, id: int) -> bool:
+        """Return whether an input is a parameter."""
+        ...
+
+    def value_of(self, node: Node) -> Array | None:
+        """Return the data of an input; None if there is none."""
         ...
 
 
@@ -181,6 +194,8 @@ class Compilation(Charted, Examined, Recorded):
         """The firing at which the compile ended, if it was given `until`."""
         self.boards: list[Displayed] = []
         """The A/B boards of its kernels, and those that earlier compiles of the session had."""
+        self.data: DataSource | None = None
+        """Who has the data of its inputs: the session that it was made in."""
         self.board_watchers: WeakSet[Any] = WeakSet()
         """Those that show its boards, and are told of boards made later."""
 
@@ -245,6 +260,21 @@ class Compilation(Charted, Examined, Recorded):
         if by:
             return f"{rule} is a rule; {by[0]} fired it"
         return f"there are {', '.join(dict.fromkeys(s.name for s in self.snapshots))}"
+
+    def export(
+        self, folder: str | Path, *, target: str = "native", name: str | None = None
+    ) -> Path:
+        """Write it as a folder that runs without us: C, a library, weights, and run.py.
+
+        `target` is this machine, or another for which zig compiles, as in "aarch64-linux". In C the
+        functions of the model begin with `name`: the graph's, unless that is main, or the folder's.
+
+        >>> y = (cx.tensor((2,), name="x") * 2).named("y").retrieve()
+        >>> compiled = cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+        >>> sorted(file.suffix for file in compiled.export(folder / "twice").iterdir())
+        ['', '.c', '.c', '.h', '.json', '.py', '.so']
+        """
+        return DISPLAYS["Compilation.export"](self, folder, target=target, name=name)
 
     def values(
         self,

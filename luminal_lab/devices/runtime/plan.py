@@ -181,8 +181,10 @@ class RunPlan(Generic[BoundT]):
         self.plan = self._plan(ir, written, {slot for _, slot in self.inputs})
         self.numbers = Numbers()
         """What is worked out for sizes of dims: limits of ops, and what a device adds."""
-        self._limits: list[FitLimits] = []
-        self._unlimited: list[int] = []
+        self.limits: list[FitLimits] = []
+        """What ops take, as far as limits on numbers say it."""
+        self.unlimited: list[int] = []
+        """The checks, by their place among `checks`, that no limits say."""
         self._find_limits()
         open_dims = {
             s for result in self.results for dim in result.type.shape for s in symbols(dim)
@@ -314,18 +316,18 @@ class RunPlan(Generic[BoundT]):
         for number, check in enumerate(self.checks):
             limits = _limits(check.op, check.types)
             if limits is None:
-                self._unlimited.append(number)
+                self.unlimited.append(number)
                 continue
             for dim, low, high in limits:
                 if not _is_within(dim, low, high):
-                    self._limits.append(FitLimits(self.numbers.place(dim), low, high))
+                    self.limits.append(FitLimits(self.numbers.place(dim), low, high))
 
     def check(self, dims: Mapping[str, int], numbers: Sequence[int]) -> None:
         """Raise if something does not fit with these sizes, and their numbers."""
         suspects: Sequence[int] = range(len(self.checks))
         with suppress(LabError):  # which a check says better
-            if all(low <= numbers[at] <= high for at, low, high in self._limits):
-                suspects = self._unlimited
+            if all(low <= numbers[at] <= high for at, low, high in self.limits):
+                suspects = self.unlimited
         for number in suspects:
             self._check(number, dims)
 
@@ -378,10 +380,20 @@ def _limits(op: Op, types: tuple[TensorType, ...]) -> list[tuple[Dim, int, float
     match op:
         case ops.Constant(value=Expr() as value, dtype=dtype) if not dtype.is_float:
             limits, dims = [(value, *dtype.limits)], op.shape
-        case ops.Constant(value=Expr()):
-            return None
-        case ops.Constant(shape=shape) | ops.Iota(shape=shape):
+        case ops.Constant(shape=shape) | ops.Iota(shape=shape) | ops.Random(shape=shape):
             limits, dims = [], shape
+        case ops.Pad(before=before, after=after):
+            limits, dims = [(rows, 0, inf) for rows in (*before, *after)], types[0].shape
+        case ops.Window(axis=axis, size=size, dilation=dilation):
+            dims = types[0].shape
+            limits = [(size - 1, 0, inf), (dims[axis] - dilation * (size - 1) - 1, 0, inf)]
+        case ops.Gather(axis=axis) | ops.Scatter(axis=axis):
+            values, dims = types[0].shape, types[1].shape
+            pairs = [pair for k, pair in enumerate(zip(values, dims, strict=True)) if k != axis]
+            limits = [(size - rows, 0, 0) for size, rows in pairs]
+            if len(types) > 2:
+                pairs = zip(types[2].shape, dims, strict=True)
+                limits += [(size - rows, 0, 0) for size, rows in pairs]
         case ops.Slice(start=starts, stop=stops):
             dims = types[0].shape
             axes = zip(starts, stops, dims, strict=True)

@@ -48,6 +48,11 @@ class Numbers:
             vars(self).pop("_function", None)
         return self._places[dim]
 
+    @property
+    def dims(self) -> Sequence[Dim]:
+        """The dims, in the order of their places."""
+        return [*self._places]
+
     def of(self, sizes: Mapping[str, int]) -> Sequence[int]:
         """Return all numbers for sizes of dims; where one has none, to ask for it is an error.
 

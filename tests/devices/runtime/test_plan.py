@@ -40,7 +40,32 @@ def constants() -> st.SearchStrategy[tuple[Op, tuple[TensorType, ...]]]:
     return drawn.map(lambda a: (ops.Constant(a[0], a[1], (a[2],)), ()))
 
 
-@given(slices() | updates() | constants(), st.integers(0, 9), st.integers(0, 9))
+def pads() -> st.SearchStrategy[tuple[Op, tuple[TensorType, ...]]]:
+    axes = st.tuples(SHIFTED, SHIFTED, SIZES)
+    return axes.map(lambda a: (ops.Pad((a[0],), (a[1],)), (f32(a[2]),)))
+
+
+def windows() -> st.SearchStrategy[tuple[Op, tuple[TensorType, ...]]]:
+    axes = st.tuples(SIZES, SIZES, st.integers(1, 2))
+    return axes.map(lambda a: (ops.Window(0, a[0], 1, a[2]), (f32(a[1]),)))
+
+
+def indexed() -> st.SearchStrategy[tuple[Op, tuple[TensorType, ...]]]:
+    axes = st.tuples(SIZES, SIZES, SIZES, st.booleans())
+
+    def drawn(a: tuple[Dim, Dim, Dim, bool]) -> tuple[Op, tuple[TensorType, ...]]:
+        index = TensorType(DType.int64, (a[1], a[2]))
+        if a[3]:
+            return ops.Gather(0), (f32(5, a[0]), index)
+        return ops.Scatter(0, "add"), (f32(5, a[0]), index, f32(a[1], a[2]))
+
+    return axes.map(drawn)
+
+
+FITTED = slices() | updates() | constants() | pads() | windows() | indexed()
+
+
+@given(FITTED, st.integers(0, 9), st.integers(0, 9))
 def test_within_its_limits_an_op_fits_and_beyond_it_does_not(drawn, n: int, m: int):
     op, types = drawn
     sizes, numbers = {"n": n, "m": m}, Numbers()
@@ -49,7 +74,8 @@ def test_within_its_limits_an_op_fits_and_beyond_it_does_not(drawn, n: int, m: i
     is_within = all(low <= values[place] <= high for place, low, high in limits)
     shapes = [[evaluate(dim, sizes) for dim in type.shape] for type in types]
     try:
-        op.bind(sizes).infer(*[f32(*shape) for shape in shapes])
+        pairs = zip(types, shapes, strict=True)
+        op.bind(sizes).infer(*[TensorType(type.dtype, tuple(shape)) for type, shape in pairs])
     except LabError:
         assert not is_within
     else:

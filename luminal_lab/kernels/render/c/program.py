@@ -48,6 +48,16 @@ def program_source(kernels: Iterable[Kernel], uses: Sequence[Use]) -> str:
     return "\n\n".join([*parts, _program(kernels, uses)]) + "\n"
 
 
+def private_source(kernels: Iterable[Kernel], uses: Sequence[Use], named: Iterable[str]) -> str:
+    """Return the C source of all kernels and launches, none of them exported.
+
+    `named` are functions of the prelude that what follows it will call.
+    """
+    kernels = list(kernels)
+    parts = [*_functions(kernels, named), *map(_phases, kernels), _launches(uses)]
+    return "\n\n".join(parts) + "\n"
+
+
 def unit_source(exports: Mapping[str, Kernel]) -> str:
     """Return the C source of some kernels, each with the name under which a library exports it."""
     parts = _functions([*exports.values()])
@@ -80,10 +90,10 @@ def nameless_source(kernel: Kernel) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _functions(kernels: Sequence[Kernel]) -> list[str]:
+def _functions(kernels: Sequence[Kernel], named: Iterable[str] = ()) -> list[str]:
     """Return the C of some kernels, after what they need."""
-    named = frozenset({"LAB_GIVEN"}.union(*(kernel.uses for kernel in kernels)))
-    return [_prelude(named), *(kernel.source for kernel in kernels), whole("launch.h")]
+    names = frozenset({"LAB_GIVEN", *named}.union(*(kernel.uses for kernel in kernels)))
+    return [_prelude(names), *(kernel.source for kernel in kernels), whole("launch.h")]
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,244 @@
+"""A compile as a folder: everything is made first, and then written file by file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from luminal_lab.artefact.contents import Contents, Given, contents_of, told_by
+from luminal_lab.artefact.source import Source
+from luminal_lab.artefact.targets import EVERYWHERE, NATIVE, Target, native, target_of
+from luminal_lab.artefact.weights_file import header_of, write_weights
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import TensorType
+from luminal_lab.core.origin import warn
+from luminal_lab.devices.build.toolchain import Compiler, compile_library
+from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
+from luminal_lab.devices.runtime.worklist import Worklist, c_maker
+from luminal_lab.errors import ArgumentError, DeviceError, expect
+from luminal_lab.kernels.render.names import c_name
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.trust import admit
+from luminal_lab.writing import as_path, write_bytes
+
+FORMAT: Final = 1
+"""The format of model.json."""
+FIRST: Final = 1800.0
+"""The seconds that zig may take: at first it builds the C library of a machine."""
+WEIGHTS: Final = "weights.safetensors"
+MAKES: Final = "cx.compile(ll.GenericCompiler(), ll.CPUCompiler()) makes one"
+HALVES: Final = (DType.bfloat16,)
+PRINTED: Final = {DType.float64: "%g", DType.float32: "%g"}
+
+
+def export(
+    compilation: Compilation,
+    folder: str | Path,
+    *,
+    target: str = NATIVE,
+    name: str | None = None,
+) -> Path:
+    """Write a compile as a folder that runs without us, and return the folder."""
+    expect(target, str, "export: the target is {}", 'as in target="native"')
+    expect(name, str | None, "export: the name is {}", 'as in name="digits"')
+    path = as_path("export", folder, "digits")
+    program, data = compilation.program, compilation.data
+    if not isinstance(program, CPUSource):
+        raise DeviceError("export: the compile has no program for a CPU", hint=MAKES)
+    if data is None:
+        raise DeviceError(
+            "export: the compile comes from a recording or a text, and has no session with data",
+            hint="compile the graph of a session: cx.compile(...).export(folder)",
+        )
+    if target == NATIVE:
+        own = program.compiler if isinstance(program, CPUProgram) else None
+        aim, compiler = native(own)
+        work = program.list
+    else:
+        aim, compiler = target_of(target)
+        given = program.list
+        asked = program.list.sizes[0].items() if given.is_asked else ()
+        sizes = {name: size for name, size in asked if isinstance(size, int)}
+        work = Worklist(compilation.ir, c_maker(aim.plans_for), sizes, programs=given.programs)
+    contents = contents_of(compilation, data, work, _name(compilation, path, name))
+    kept = [*contents.weights, *contents.starts]
+    file = header_of(kept) if kept else None
+    about = f"// The model {contents.name}, written by luminal_lab; run.py and main.c call it."
+    source = Source(contents, file, about)
+    interface = _interface(contents, source, {} if file is None else file.offsets)
+    text = source.text(_digest(interface))
+    admit(text)
+    library = None if compiler is None else _compiled(contents, source, text, compiler, aim)
+    model: dict[str, object] = {
+        "format": FORMAT,
+        "project": "luminal_lab",
+        "name": contents.name,
+        "machine": aim.machine,
+        "library": f"{contents.name}{aim.suffix}",
+        "weights": 0 if file is None else file.bytes,
+        "interface": interface,
+    }
+    made = {
+        f"{contents.name}.c": text,
+        f"{contents.name}.h": source.header,
+        "main.c": _main(contents, source),
+        "Makefile": _makefile(contents.name, aim, compiler),
+        "run.py": _template("runner.py"),
+        "model.json": json.dumps(model, indent=1) + "\n",
+    }
+    _make_folder(path)
+    if file is not None:
+        write_weights(path / WEIGHTS, file, kept)
+    if library is not None:
+        write_bytes("export", path / str(model["library"]), library)
+    else:
+        warn("export: there is no C compiler, so the folder has no library; make compiles it")
+    for file_name, words in made.items():
+        write_bytes("export", path / file_name, words.encode())
+    return path
+
+
+FORMATTERS: Final[Mapping[str, Callable[..., Any]]] = {"Compilation.export": export}
+"""What classes of the core call here, by name."""
+
+
+def _name(compilation: Compilation, path: Path, asked: str | None) -> str:
+    """Return the name of the model in C: as asked, or the graph's, or the folder's."""
+    if asked is not None:
+        if not re.fullmatch(r"[a-z]\w*", asked, re.ASCII) or c_name(asked) != asked:
+            raise ArgumentError(
+                f"export: {asked!r} cannot be the name of functions in C",
+                hint='a name is letters, digits and "_", and begins with a small letter',
+            )
+        return asked
+    own = compilation.written.name
+    chosen = own if own != "main" else path.resolve().name
+    chosen = re.sub(r"\W+", "_", chosen, flags=re.ASCII).strip("_").lower()
+    is_name = re.fullmatch(r"[a-z]\w*", chosen, re.ASCII) and c_name(chosen) == chosen
+    return chosen if is_name else "model"
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(
+            f"export: {path} cannot be a folder: {error.strerror or error}",
+            hint="name a folder that is there, or that can be made",
+        ) from error
+
+
+def _digest(interface: object) -> str:
+    """Return the digest that run.py works out, too."""
+    return sha256(json.dumps(interface).encode()).hexdigest()[:32]
+
+
+def _interface(
+    contents: Contents, source: Source, offsets: Mapping[str, int]
+) -> list[list[dict[str, object]]]:
+    """Return what model.json says about inputs, outputs and dims."""
+    starts = {weight.id: weight for weight in contents.starts}
+    inputs: list[dict[str, object]] = []
+    for one in contents.inputs:
+        start: object = None
+        if one.id in starts:
+            weight = starts[one.id]
+            begin, shape = offsets[weight.name], list(weight.value.shape)
+            start = [begin, weight.value.nbytes, shape]
+        inputs.append({**_said(one), "carried": one.carried, "start": start})
+    dims: list[dict[str, object]] = [
+        {
+            "name": symbol.name,
+            "low": source.bounds(symbol)[0],
+            "high": source.bounds(symbol)[1],
+            "multiple_of": symbol.multiple_of,
+            "from": told_by(contents.inputs, symbol),
+        }
+        for symbol in contents.symbols.values()
+    ]
+    outputs: list[dict[str, object]] = [
+        {**_said(one), "carried": one.carried} for one in contents.outputs
+    ]
+    return [inputs, outputs, dims]
+
+
+def _said(one: Given) -> dict[str, object]:
+    dtype = one.type.dtype
+    numpy = "uint16" if dtype in HALVES else dtype.numpy.name
+    return {"name": one.name, "type": str(one.type), "numpy": numpy, "rank": len(one.type.shape)}
+
+
+def _compiled(
+    contents: Contents, source: Source, text: str, compiler: Compiler, aim: Target
+) -> bytes:
+    """Return the library, of one source that has the header in it."""
+    name = contents.name
+    whole = text.replace(f'#include "{name}.h"', source.header)
+    entries = [f"{name}_run"] if aim.name == NATIVE else []
+    timeout = None if aim.name == NATIVE else FIRST
+    return compile_library(whole, compiler, entries=entries, timeout=timeout).read_bytes()
+
+
+def _template(file: str) -> str:
+    return (files("luminal_lab.artefact") / file).read_text("utf-8")
+
+
+def _makefile(name: str, aim: Target, compiler: Compiler | None) -> str:
+    flags = " ".join(EVERYWHERE[:1])
+    if aim.name == NATIVE:
+        native = [f for f in (compiler.flags if compiler else ()) if f[:3] in ("-ma", "-mc")]
+        flags = " ".join([flags, *native])
+    words = {
+        "$NAME": name,
+        "$LIBRARY": f"{name}{aim.suffix}",
+        "$FLAGS": flags,
+        "$ALWAYS": " ".join(EVERYWHERE[1:]),
+        "$PIC": "" if "windows" in aim.machine else "-fPIC",
+    }
+    text = _template("Makefile")
+    for word, instead in words.items():
+        text = text.replace(word, instead)
+    return text
+
+
+def _main(contents: Contents, source: Source) -> str:
+    """Return a program that runs the model once."""
+    lines, at = [f"    {contents.name}_in in = {{0}};", f"    {contents.name}_out out = {{0}};"], 1
+    shown, freed = list[str](), ["    free(arena);"]
+    for kind, given in (("in", contents.inputs), ("out", contents.outputs)):
+        for one in given:
+            rank = len(one.type.shape)
+            count = " * ".join([f"(size_t)sizes[{at + k}]" for k in range(rank)]) or "1"
+            at += rank
+            if kind == "out" and one.carried:
+                continue
+            place = f"{kind}.{one.c_name}"
+            freed.append(f"    free((void *)(uintptr_t){place});")
+            lines.append(f"    if (!({place} = zeros({count}, sizeof *{place})))")
+            lines.append(f'        return fail("{one.c_name}", {contents.name}_missing);')
+            if kind == "out":
+                shown += _printed(one.name, place, one.type, count)
+    lines.append(f"    code = {contents.name}_run(&dims, weights, &in, &out, arena, 0);")
+    lines.append('    if (code) return fail("run", code);')
+    dims = [str(max(symbol.low, symbol.multiple_of)) for symbol in contents.symbols.values()]
+    text = _template("main.c").replace("$SIZES", ", ".join(dims) or "0")
+    return text.replace("$BODY", "\n".join([*lines, *shown, *freed])).replace(
+        "$NAME", contents.name
+    )
+
+
+def _printed(name: str, place: str, type: TensorType, count: str) -> list[str]:
+    form = PRINTED.get(type.dtype)
+    number = f"(double){place}[k]" if form else f"(int64_t){place}[k]"
+    words = f'" {form}"' if form else '" %" PRId64'
+    said = name.replace("\\", "").replace('"', "").replace("%", "")
+    return [
+        f'    fputs("{said}:", stdout);',
+        f"    for (size_t k = 0; k < 8 && k < {count}; k++) printf({words}, {number});",
+        '    puts("");',
+    ]

@@ -1,0 +1,100 @@
+"""Run an exported model with NumPy and ctypes alone: Model(folder)(**inputs)."""
+
+import ctypes
+import hashlib
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+KEYS = {"format", "name", "machine", "library", "weights", "interface"}
+
+
+class Model:
+    """A model in a folder: called with arrays by name, it returns a dict of arrays by name.
+
+    What is carried from run to run, such as a cache, is written over in the array that is given. A
+    size that no input tells is given by its name, and `step` counts runs, for random numbers.
+    """
+
+    def __init__(self, folder: str | Path = ".") -> None:
+        folder = Path(folder).absolute()
+        about: Any = json.loads((folder / "model.json").read_text("utf-8"))
+        if not hasattr(about, "keys") or not about.keys() >= KEYS or about["format"] != 1:
+            raise ValueError(f"{folder}/model.json is damaged, or its format is not 1")
+        self.name, library = about["name"], folder / about["library"]
+        self.inputs, self.outputs, self.dims = about["interface"]
+        here = f"{platform.machine()}-{platform.system()}".lower()
+        here = here.replace("amd64", "x86_64").replace("arm64", "aarch64")
+        if here != about["machine"]:
+            raise OSError(f"{library.name} is for {about['machine']}, and this is {here}; run make")
+        if not library.is_file():
+            raise OSError(f"{library} is not there; make compiles it")
+        code, pointer = ctypes.CDLL(str(library)), ctypes.c_void_p
+        words = "open", "sizes_of", "run", "says", "interface"
+        calls = [getattr(code, f"{self.name}_{word}") for word in words]
+        self._open, self._sizes, self._run, self._says, interface = calls
+        self._open.argtypes, self._sizes.argtypes = [pointer, ctypes.c_size_t], [pointer] * 2
+        self._run.argtypes = [*[pointer] * 5, ctypes.c_uint32]
+        self._says.restype = interface.restype = ctypes.c_char_p
+        known = hashlib.sha256(json.dumps(about["interface"]).encode()).hexdigest()[:32]
+        if interface().decode() != known:
+            raise OSError(f"{library.name} is not the library that model.json is about; run make")
+        file = folder / "weights.safetensors"
+        exists = about["weights"] and file.stat().st_size
+        self._weights = np.memmap(file, np.uint8, "r") if exists else np.zeros(1, np.uint8)
+        self._check(self._open(self._weights.ctypes.data, self._weights.size))
+
+    def __call__(self, step: int = 0, **given: Any) -> dict[str, np.ndarray]:
+        arrays = {one["name"]: self._array(one, given) for one in self.inputs}
+        sizes = [self._size(dim, arrays, given) for dim in self.dims]
+        if given:
+            raise TypeError(f"there is no input {', '.join(given)}")
+        dims = (ctypes.c_int64 * max(1, len(sizes)))(*sizes)
+        axes = (ctypes.c_int64 * (1 + sum(one["rank"] for one in self.inputs + self.outputs)))()
+        self._check(self._sizes(dims, axes))
+        arena, *left = axes
+        outputs, new = dict[str, np.ndarray](), list[np.ndarray]()
+        for at, one in enumerate(self.inputs + self.outputs):
+            name, shape, left = one["name"], tuple(left[: one["rank"]]), left[one["rank"] :]
+            if at < len(self.inputs):
+                if (own := arrays[name].shape) != shape:
+                    raise ValueError(f"{name} has the shape {own}, and must be {shape}")
+            elif one["carried"]:
+                outputs[name] = arrays[one["carried"]]
+            else:
+                new.append(np.empty(shape, one["numpy"]))
+                outputs[name] = new[-1]
+        lists = [
+            (ctypes.c_void_p * max(1, len(some)))(*[array.ctypes.data for array in some])
+            for some in ([*arrays.values()], new)
+        ]
+        memory, weights = np.empty(arena, np.uint8), self._weights.ctypes.data
+        self._check(self._run(dims, weights, *lists, memory.ctypes.data, step))
+        return outputs
+
+    def _array(self, one: dict[str, Any], given: dict[str, Any]) -> np.ndarray:
+        if one["name"] not in given and one["start"]:  # the weight that it is at first
+            begin, size, shape = one["start"]
+            return self._weights[begin : begin + size].copy().view(one["numpy"]).reshape(shape)
+        if one["name"] not in given:
+            raise TypeError(f"{one['name']} is missing: {one['type']}")
+        array = np.asarray(given.pop(one["name"]))
+        if not np.can_cast(array.dtype, one["numpy"], "same_kind") or array.ndim != one["rank"]:
+            raise TypeError(f"{one['name']} is {array.dtype} {array.shape}, not {one['type']}")
+        array = np.asarray(array, one["numpy"], order="C")
+        fits = array.flags.aligned and (array.flags.writeable or not one["carried"])
+        return array if fits else array.copy()
+
+    def _size(self, dim: dict[str, Any], arrays: dict[str, Any], given: dict[str, Any]) -> int:
+        if dim["name"] in given or not dim["from"]:
+            return int(given.pop(dim["name"]))
+        name, axis, factor, offset = dim["from"]
+        return (arrays[name].shape[axis] - offset) // factor
+
+    def _check(self, code: int) -> None:
+        if code:
+            kind = {3: ValueError, 4: IndexError}.get(code, OSError)
+            raise kind(f"{self.name}: {self._says(code).decode()}")

@@ -1,0 +1,46 @@
+"""`luminal-lab export-model`: a model as a folder of C, weights and a runner."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from luminal_lab.cli.command import Command, OptionReader
+from luminal_lab.cli.saying import say
+from luminal_lab.errors import ArgumentError
+from luminal_lab.importing.detect import FileKind, supported
+from luminal_lab.opening import VALUES_ALONE, session_of
+
+ABOUT = """\
+Write a model as a folder that runs without luminal_lab: C with a header and a library, its weights,
+run.py, which needs NumPy alone, and main.c, which needs nothing. The model is a graph with its
+weights: a file of ONNX's, or one of PyTorch's exporter."""
+EXAMPLES = """\
+luminal-lab export-model digits.onnx digits
+luminal-lab export-model digits.onnx phone --target aarch64-linux     by zig: pip install ziglang
+luminal-lab export-model digits.onnx digits --name reader             reader_run(...) in C"""
+GRAPH = "give an .onnx or a .pt2; in Python: cx.compile(...).export(folder)"
+
+
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument("file", metavar="MODEL", type=Path, help="as in digits.onnx")
+    reader.add_argument("folder", metavar="FOLDER", type=Path, help="made if it is not there")
+    reader.add_argument("--target", default="native", help="the machine; default: this one")
+    reader.add_argument("--name", help="what its functions in C begin with; default: the file's")
+    reader.add_argument("--trust", action="store_true", help="let PyTorch unpickle what is in it")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Write the folder, and say what is in it."""
+    kind = supported(given.file, "export-model")
+    if kind is FileKind.RECORDING or kind in VALUES_ALONE:
+        what = "a recording" if kind is FileKind.RECORDING else "weights without a graph"
+        raise ArgumentError(f"export-model: {given.file} is {what}", hint=GRAPH)
+    cx = session_of(given.file, kind, trust=given.trust)
+    folder = cx.compilation.export(given.folder, target=given.target, name=given.name)
+    say(f"written to {folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
+    return 0
+
+
+COMMAND = Command("export-model", ABOUT, EXAMPLES, options, run)
