@@ -26,8 +26,12 @@ def options(reader: OptionReader) -> None:
     """Declare the options."""
     reader.add_argument("file", metavar="MODEL", type=Path, help="as in digits.onnx")
     reader.add_argument("folder", metavar="FOLDER", type=Path, help="made if it is not there")
-    reader.add_argument("--target", default="native", help="the machine; default: this one")
-    reader.add_argument("--name", help="what its functions in C begin with; default: the file's")
+    reader.add_argument(
+        "--target", metavar="TARGET", default="native", help="the machine; default: this one"
+    )
+    reader.add_argument(
+        "--name", metavar="NAME", help="what its functions in C begin with; default: the file's"
+    )
     reader.add_argument("--trust", action="store_true", help="let PyTorch unpickle what is in it")
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import warn
+from luminal_lab.devices.runtime.plan import RunPlan
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.errors import ArgumentError, InputError
 from luminal_lab.nn.cache import KVCache
@@ -110,7 +111,8 @@ class Reading:
             ids = program.ir.output_ids
             for seq in (1, 2) if several else (1,):
                 sizes = {"seq": seq, "past": 0}
-                program.plan(ids, dims=sizes).bound(sizes)
+                plan: RunPlan[Any] = program.plan(ids, dims=sizes)
+                plan.bound(sizes)
 
     def read(self, tokens: Sequence[int], past: int) -> None:
         """Compute some tokens behind so many others."""

@@ -52,6 +52,8 @@ def test_a_commit_beside_the_checkout(monkeypatch):
     assert row.same_code is (True if shutil.which("objdump") else None)
     assert (alone.name, alone.failed, len(alone.old)) == ("compile-known", [], 1)
     assert report.is_good
+    assert row.ratio is not None
+    assert alone.ratio is not None
     assert report.mean == pytest.approx((row.ratio * alone.ratio) ** 0.5)
     assert seen == [(report, row), (report, alone)]
     given = json.loads(report.to_json())

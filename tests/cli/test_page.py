@@ -31,7 +31,7 @@ def test_an_example_shows_what_is_written(capsys, tmp_path, monkeypatch, words, 
 
 
 def test_the_page_has_every_command():
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w[\w-]*)` \| (.*) \|$", PAGE, re.MULTILINE)
     assert dict(rows).keys() == cli.COMMANDS.keys()
     assert len(EXAMPLES) > 3
 
@@ -53,7 +53,7 @@ def options_of(reader: argparse.ArgumentParser, name: str) -> Iterator[str]:
 def test_the_page_has_every_option_of_every_command():
     lines: list[str] = []
     for name in cli.COMMANDS:
-        command: Command = import_module(f"luminal_lab.cli.{name}").COMMAND
+        command: Command = import_module(f"luminal_lab.cli.{name.replace('-', '_')}").COMMAND
         reader = OptionReader(name, command.about, "")
         command.options(reader)
         lines += options_of(reader, name)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
 
@@ -359,7 +359,7 @@ class Scheduling:
     def run(self, kind: str, names: Sequence[str], *, where_allowed: bool = False) -> None:
         """Make loops run in one way, either all of them or those that may."""
 
-        own: Callable[..., Step] | None = steps().get(kind)
+        own = cast("Callable[..., Step] | None", steps().get(kind))
 
         def step(*names: str) -> Step:
             return own(names) if own else Bind(names, kind)

@@ -29,6 +29,17 @@ CASES = [
         3 * (1 + 1 + 5 + 5),
         24,
     ),
+    # a sum of sums is one, but not a sum of maxima
+    (
+        "(a: f32[n, 4, 5]) -> (c: f32[n])  c[i<n] = sum j < 4: sum k < 5: a[i, j, k]",
+        3 * 20,
+        4 * 60 + 12,
+    ),
+    (
+        "(a: f32[n, 4, 5]) -> (c: f32[n])  c[i<n] = sum j < 4: max k < 5: a[i, j, k]",
+        3 * (4 + 20),
+        4 * 60 + 12,
+    ),
     # locals are no traffic, inputs that nobody reads neither
     (
         "(a: f32[n], b: f32[99]) -> (c: f32[n])  s[i<n] = sin(a[i])  c[i<n] = s[2 - i] + s[i]",
