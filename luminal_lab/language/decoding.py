@@ -106,13 +106,13 @@ class Reading:
 
     def plan(self, *, several: bool) -> None:
         """Plan the memory of a step, and of several tokens, which differ in what is computed."""
-        program = self.session.compilation.program
-        if isinstance(program, DeviceProgram):
+        compiled = self.session.compilation.program
+        if isinstance(compiled, DeviceProgram):
+            program = cast("DeviceProgram[RunPlan[Any]]", compiled)
             ids = program.ir.output_ids
             for seq in (1, 2) if several else (1,):
                 sizes = {"seq": seq, "past": 0}
-                plan: RunPlan[Any] = program.plan(ids, dims=sizes)
-                plan.bound(sizes)
+                program.plan(ids, dims=sizes).bound(sizes)
 
     def read(self, tokens: Sequence[int], past: int) -> None:
         """Compute some tokens behind so many others."""

@@ -32,7 +32,8 @@ def flops(
     """Return how many operations on numbers the terms ask for, or how many make floats.
 
     An elementwise op counts as one, except casts, choices and the -1 of a - b; so does each step of
-    a fold, and sums of sums are one. What is written twice around the same axes counts once; guards count as if they held.
+    a fold, and sums of sums are one. What is written twice around the same axes counts once; guards
+    count as if they held.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> text = '''kernel mm(a: f32[n, 8], b: f32[8, 4]) -> (c: f32[n, 4])
