@@ -29,7 +29,7 @@ collect_ignore = [
 def _libraries(pytestconfig: pytest.Config) -> Iterator[None]:
     """Keep what tests compile for other workers and the next run; a test may have another home."""
     usual, at_home = cache.user_folder, cache.user_folder()
-    name = "optimised" if pytestconfig.option.long else "libraries"
+    name = "optimised" if pytestconfig.getoption("long", default=False) else "libraries"
     ours = pytestconfig.rootpath / "build" / "tests" / name
 
     def folder() -> Path | None:
@@ -52,7 +52,7 @@ def _levels(pytestconfig: pytest.Config) -> Iterator[None]:
 
     The seed draws the sources that are optimised, of those that this checkout has not compiled yet.
     """
-    usual, seed = toolchain.run_programs, pytestconfig.option.seed
+    usual, seed = toolchain.run_programs, pytestconfig.getoption("seed", default=0) or 0
 
     def level(call: list[str], folder: Path) -> list[str]:
         program = folder / toolchain.PROGRAM
@@ -69,7 +69,7 @@ def _levels(pytestconfig: pytest.Config) -> Iterator[None]:
         return usual([(level(call, folder), folder) for call, folder in calls], *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        if not pytestconfig.option.long:
+        if not pytestconfig.getoption("long", default=False):
             patch.setattr(toolchain, "run_programs", run)
         yield
 
