@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from luminal_lab.core.ir import IR
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.generic import TIDYING
 from luminal_lab.passes.snapshot import Snapshot
+
+
+def _made_of(ir: IR) -> tuple[set[Node], tuple[int, ...]]:
+    return set(ir.nodes), tuple(ir.output_ids)
 
 
 def telling(snapshots: Sequence[Snapshot]) -> int:
@@ -26,7 +30,8 @@ def telling(snapshots: Sequence[Snapshot]) -> int:
 
     changed = [at for at, snapshot in enumerate(snapshots) if at and snapshot.firings]
     # Another order of the same nodes says little.
-    loud = [at for at in changed if set(snapshots[at].before.nodes) != set(snapshots[at].ir.nodes)]
+    sides = {at: (snapshots[at].before, snapshots[at].ir) for at in changed}
+    loud = [at for at, (old, new) in sides.items() if _made_of(old) != _made_of(new)]
     own = [at for at in loud if snapshots[at].name not in TIDYING]
     gains = {at: left(snapshots[at].before) - left(snapshots[at].ir) for at in own}
     most = max(gains.values(), default=0)
