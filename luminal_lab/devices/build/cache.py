@@ -194,6 +194,7 @@ class Cache:
         made_by: str,
         check: Check | None = None,
         same: Path | None = None,
+        warning: Callable[[str], None] = warn,
     ) -> Path:
         """Keep a library and return its path; an existing sound one stays.
 
@@ -221,7 +222,7 @@ class Cache:
                 else "give a folder= of your own that has room",
             )
         if reasons:
-            warn(f"cache: libraries are kept in {folder}, because it cannot use {reasons[0]}")
+            warning(f"cache: libraries are kept in {folder}, because it cannot use {reasons[0]}")
         _make_room(folder, path, self.limit)
         return path / LIBRARY
 

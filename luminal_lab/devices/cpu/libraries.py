@@ -29,6 +29,7 @@ from threading import Event, Lock, Thread, current_thread
 from typing import Final, Self
 from weakref import ReferenceType, WeakValueDictionary, ref
 
+from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.cache import Cache
 from luminal_lab.devices.build.toolchain import (
     Behind,
@@ -105,6 +106,7 @@ class Unit:
         self.error: Exception | None = None
         """Why there are none."""
         self._ended, self._process = Event(), os.getpid()
+        self._warnings: list[str] = []
 
     @property
     def source(self) -> str:
@@ -123,8 +125,14 @@ class Unit:
         for part in self.parts:
             given = part.key, part.source, library, self.compiler.version
             check = check_of(self.compiler, part.exports)
-            same = self.made[part.key] = Cache().store(*given, check, same)
+            same = Cache().store(*given, check, same, warning=self._warnings.append)
+            self.made[part.key] = same
         self._ended.set()
+
+    def tell(self) -> None:
+        """Issue the warnings of its end, of which a thread would not know the user's line."""
+        while self._warnings:
+            warn(self._warnings.pop(0))
 
     def compile(self, stop: Event) -> None:
         """Compile and store it, and note an error."""
@@ -236,6 +244,7 @@ class Ahead:
             for unit in self._units:
                 bar.now("the compiler")
                 unit.wait()
+                unit.tell()
 
     def _note(self, kernel: Kernel | None) -> None:
         want = _wanted(kernel, self._compiler)
@@ -294,6 +303,7 @@ class ProgramLibraries:
     def so_far(self) -> Libraries | None:
         """Return the libraries that are there, if the pool is; raise an error of the compiler."""
         for unit in [unit for unit in self._units if unit.has_ended]:
+            unit.tell()
             if unit.error is not None:
                 raise unit.error.with_traceback(None)
             self._paths |= unit.made
