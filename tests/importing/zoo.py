@@ -507,7 +507,10 @@ def sd_unet() -> Model:
             "encoder_hidden_states": torch.randn(batch, words, 16),
         }
 
-    names = {"sample": ("batch", None, None, None), "encoder_hidden_states": ("batch", "words")}
+    names = {
+        "sample": ("batch", None, None, None),
+        "encoder_hidden_states": ("batch", "words", None),
+    }
     return Model(module, inputs, names)
 
 
