@@ -93,6 +93,7 @@ EQUIVALENT = [
         r"i_tile < lab_min\(\(n \+ 11\) / 12",
         program="symbolic",
     ),
+    Right("the next row is written afterwards", "longer loop", r"j < 7; j\+\+", "", "views"),
     Right("- i - 7 is - 7 - i", "operands", r"- i - 7\]", "i - 7 → 7 - i", "views"),
     Right("what is too large is infinite, below all", "constant", "= -3.4028235", "", "attention"),
     Right("a row behind the last is not stored", "uninitialised", "v0 = 0;", "", "attention"),
