@@ -176,9 +176,10 @@ class ReadyCall:
         others = [(node, at) for at, node in enumerate(own) if node.name not in names]
         self._lent = [(node, at) for node, at in others if session.is_lent(node.id)]
         self._kept = [(node, at) for node, at in others if not session.is_lent(node.id)]
+        self._call.keep(node for node, _ in self._lent)
         self._addresses = [0] * len(self._call.inputs)
         self._results = [(place.shape, place.dtype) for place in self._call.results]
-        self._changes = -1
+        self._changes, self._state = -1, object()
         self._weights: list[Array] = []
         self._step = 0
 
@@ -197,7 +198,7 @@ class ReadyCall:
             held.append(np.require(self._value_of(node), None, ("C", "A")))
             addresses[at] = address_of(held[-1])
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
-        self._call(addresses, [*map(address_of, results)], self._step)
+        self._call(addresses, [*map(address_of, results)], self._step, self._state)
         self._step += 1
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -218,4 +219,4 @@ class ReadyCall:
         self._weights = [np.require(value, None, ("C", "A")) for value in values]
         for value, at in zip(self._weights, places, strict=True):
             self._addresses[at] = address_of(value)
-        self._changes = changes
+        self._changes, self._state = changes, object()

@@ -79,6 +79,8 @@ class Phase:
     """Whether it gets an address at which to report an index out of range, on a GPU."""
     work: float | None = field(default=None, compare=False)
     """Roughly how many elements a task handles, if that is known."""
+    packs: tuple[str, ...] = field(default=(), compare=False)
+    """If all it does is to make a working array of inputs: its name, and theirs."""
 
 
 @dataclass(frozen=True)

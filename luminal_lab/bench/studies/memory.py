@@ -181,12 +181,12 @@ def checkpointed(workload: Workload, d: Arrays) -> ReadyWorkload:
 
 
 def planned(program: CPUProgram) -> dict[str, int]:
-    """Return what the plan of a whole run says, in bytes."""
+    """Return what the plan of a whole run says, in bytes, with the copies that runs have kept."""
     bound = program.plan(program.ir.output_ids).bound({})
     memory = bound.memory
     returned = sum(size for _, size in bound.outputs)
     own = bound.scratch_bytes * program.threads
-    plan = memory.arena_bytes + returned + own
+    plan = memory.arena_bytes + returned + own + program.kept_bytes
     return {"arena": memory.arena_bytes, "least": memory.least_bytes, "plan": plan}
 
 

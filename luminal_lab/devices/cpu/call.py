@@ -7,7 +7,7 @@ the library is called, and the values are where the caller wanted them.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -83,19 +83,31 @@ class CPUCall:
                 self._copies.append((at, first_of[place.slot], size))
                 continue
             first_of |= dict.fromkeys(places[place.slot], at)
+        self._weights: frozenset[int] = frozenset()
+        """The slots of inputs of which copies may be kept."""
         self._addresses = [*first_of.items()]
         """Each slot, and whose address it has: that of an input or of a result."""
         self._values = self._plan.values.data
         self._has_memory = bool(bound.memory.arena_bytes or bound.scratch_bytes)
 
-    def __call__(self, inputs: Sequence[int], results: Sequence[int], step: int = 0) -> None:
-        """Run it; Ctrl-C is raised as for any run."""
+    def keep(self, weights: Iterable[Node]) -> None:
+        """Name the inputs that stay what they are as long as calls are given an equal `state`."""
+        self._weights = frozenset(self._program.list.slot_of[node.id] for node in weights)
+
+    def __call__(
+        self, inputs: Sequence[int], results: Sequence[int], step: int = 0, state: object = None
+    ) -> None:
+        """Run it; Ctrl-C is raised as for any run.
+
+        `state` is equal for as long as the inputs named by `keep` stay what they are.
+        """
         program, plan, bound, values = self._program, self._plan, self._bound, self._values
         given = [*inputs, *results]
         with held(), program.turn():
+            packs = plan.packs.stage(lambda of: state if self._weights.issuperset(of) else None)
             if self._has_memory:
                 try:
-                    bound.locate(*program.memory(bound))
+                    bound.locate(*program.memory(bound), packs)
                 except MemoryError as error:
                     raise self._looked_at(given, step).too_large() from error
             for slot, at in self._addresses:
@@ -105,6 +117,8 @@ class CPUCall:
                 fault = launch(program.library, plan, bound, span)
                 if fault is not None:
                     raise self._looked_at(given, step).out_of_range(fault.node, has_written=False)
+            if packs == "kept now":
+                plan.packs.filled()
         for to, of, size in self._copies:
             ctypes.memmove(given[to], given[of], size)
 

@@ -7,7 +7,7 @@ for its address, takes as long as the kernels of a small model.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -29,6 +29,7 @@ class InputPointers:
         self._nodes = [node for node, _ in inputs]
         self._ids = [node.id for node in self._nodes]
         self.slots = np.array([slot for _, slot in inputs], np.int64)
+        self._place_of = {slot: at for at, (_, slot) in enumerate(inputs)}
         self.addresses = np.zeros(len(inputs), np.uintp)
         self.bases = [0] * len(inputs)
         """The ids of the arrays that they are views of."""
@@ -52,6 +53,11 @@ class InputPointers:
             versions[at] = self._find(at, versions[at], environment, owners)
         self._versions = versions
         return owners
+
+    def key_of(self, slots: Iterable[int]) -> object:
+        """Return what is equal for as long as inputs stay what they are; None if nobody knows."""
+        versions = [self._versions[self._place_of[slot]] for slot in slots]
+        return None if UNKNOWN in versions else (self._source, versions)
 
     def _find(
         self, at: int, version: object, environment: Environment, owners: list[Array | None]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 class InterimRun(CPURun):
     """The state of a run that does not wait for libraries."""
 
+    keeps_packs = False
+
     def __init__(
         self,
         program: CPUProgram,

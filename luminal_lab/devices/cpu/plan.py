@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
 from luminal_lab.devices.cpu.carried import CarriedArrays
 from luminal_lab.devices.cpu.inputs import InputPointers
+from luminal_lab.devices.cpu.packs import KeptPacks, Stage
 from luminal_lab.devices.runtime.blocks import MemoryBlock, address_of
 from luminal_lab.devices.runtime.plan import Bound, PlacedMemory, RunPlan, RunRequest
 from luminal_lab.devices.runtime.worklist import Worklist
@@ -104,13 +107,24 @@ class CPUBound(Bound):
             return False
         return self.plan.flops(alike.kernel, self.dims) < SHORT_FLOPS
 
-    def locate(self, arena: MemoryBlock, scratch: MemoryBlock | None) -> None:
-        """Fill in the addresses of the values in the arena."""
-        plan, placed = self.plan, self.placed
-        if plan.located != (arena, placed):
+    @cached_property
+    def _other_tasks(self) -> Array:
+        """How many tasks each phase has where copies of weights are there already."""
+        tasks = self.tasks.copy()
+        for at, number in [pack.phase for pack in self.plan.packs.packs]:
+            tasks[at * self.plan.list.most_phases + number] = 0
+        return tasks
+
+    def locate(self, arena: MemoryBlock, scratch: MemoryBlock | None, packs: Stage) -> None:
+        """Fill in the addresses of the values in the arena, and of copies that are kept."""
+        plan, placed, is_kept = self.plan, self.placed, packs != "passing"
+        if plan.located != (arena, placed, is_kept):
             plan.values[placed.slots] = placed.offsets + arena.address
-            plan.located = arena, placed
+            if is_kept:
+                plan.values[plan.packs.slots] = plan.packs.addresses
+            plan.located = arena, placed, is_kept
         self.run.scratch = 0 if scratch is None else scratch.address
+        self.run.tasks = address_of(self._other_tasks if packs == "kept" else self.tasks)
 
 
 class CPUPlan(RunPlan[CPUBound]):
@@ -123,8 +137,8 @@ class CPUPlan(RunPlan[CPUBound]):
         self.at_one_go = self.spans()
         self.values = np.zeros(max(1, len(work.slots)), np.uintp)
         """Where each slot is in the run under way: a program has one at a time."""
-        self.located: tuple[MemoryBlock, PlacedMemory] | None = None
-        """The arena, and the places in it, for which they are filled in."""
+        self.located: tuple[MemoryBlock, PlacedMemory, bool] | None = None
+        """The arena, the places in it, and whether copies are kept, as they are filled in."""
         self.launches = np.array([self.number_of(at) or 0 for at in self.works] or [0], np.int32)
         """For each work the number of its launch in the source."""
         self.values_at, self.launches_at = address_of(self.values), address_of(self.launches)
@@ -155,6 +169,8 @@ class CPUPlan(RunPlan[CPUBound]):
         """What the last run has written over them."""
         self.pointers = InputPointers([pair for pair in self.inputs if pair[1] not in self.owned])
         """Where the others are."""
+        self.packs = KeptPacks(self)
+        """The copies of weights that are kept."""
 
     def flops(self, kernel: Kernel, dims: Mapping[str, int]) -> int:
         """Return how many operations on numbers a kernel takes."""

@@ -294,6 +294,11 @@ class CPUProgram(CPUSource):
 
     # -- memory ------------------------------------------------------------------------------------
 
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of copies of weights that runs have kept beside the arena."""
+        return sum(plan.packs.bytes for plan in self._plans.values())
+
     def memory(self, bound: CPUBound) -> tuple[MemoryBlock, MemoryBlock | None]:
         """Return the arena and the threads' own memory, enlarged if necessary."""
         size = bound.memory.arena_bytes

@@ -14,6 +14,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import NodeStep
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.carried import CarriedArrays
+from luminal_lab.devices.cpu.packs import Stage
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.runtime.blocks import MemoryBlock, address_of
 from luminal_lab.devices.runtime.plan import LaunchSpan, NumpyType
@@ -71,6 +72,10 @@ class CPURun(DeviceRun[CPUBound]):
     """What the other inputs lie in."""
     rewritten: Sequence[Array] = ()
     """The arrays that it writes over and returns again, if they are those of the last run."""
+    keeps_packs = True
+    """Whether the library does all work, so that copies of weights may be kept."""
+    packs: Stage = "passing"
+    """What happens to these copies."""
     nanoseconds: Times | None = None
     """When each launch began and ended."""
 
@@ -138,7 +143,9 @@ class CPURun(DeviceRun[CPUBound]):
     @override
     def find_outputs(self) -> None:
         values, program, bound = self.plan.values, self.program, self.bound
-        bound.locate(*program.memory(bound))
+        if self.keeps_packs:
+            self.packs = self.plan.packs.stage(self.plan.pointers.key_of)
+        bound.locate(*program.memory(bound), self.packs)
         read: set[int] = set()
         if program.reuse_outputs:
             read.update(id(array.base) for array in self.arrays.values())
@@ -178,6 +185,8 @@ class CPURun(DeviceRun[CPUBound]):
     @override
     def results(self) -> dict[int, Array]:
         plan, results = self.plan, self.bound.results
+        if self.packs == "kept now":
+            plan.packs.filled()
         if not plan.carried:
             return self.returned(results)
         last = plan.returned

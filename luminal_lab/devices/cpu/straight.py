@@ -52,7 +52,8 @@ class StraightRun:
         values[pointers.slots] = pointers.addresses
         results: dict[int, Array] = {}
         try:
-            bound.locate(*program.memory(bound))
+            packs = bound.plan.packs.stage(pointers.key_of)
+            bound.locate(*program.memory(bound), packs)
             for slots, size, id, shape, dtype in self._outputs:
                 block = program.blocks.take(size)
                 for slot in slots:
@@ -65,6 +66,8 @@ class StraightRun:
         run.step, run.times = environment.step & 0xFFFFFFFF, None
         fault = launch(program.library, bound.plan, bound, self._span)
         del owners  # which had to live until now
+        if packs == "kept now" and fault is None:
+            bound.plan.packs.filled()
         if fault is not None:
             again = self._as_usual(environment)
             again.find_inputs(may_overwrite=False)

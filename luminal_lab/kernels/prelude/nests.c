@@ -161,6 +161,40 @@ static inline __attribute__((always_inline)) void lab_fours_f32(
 #endif
 }
 
+/* Rows become columns: to[far * j + i] is from[row * i + j] for i < rows and j < columns, of which
+   there is a multiple of 4. */
+static inline __attribute__((always_inline)) void lab_across_f32(
+    float *restrict to, lab_i64 far, const float *restrict from, int row, int rows, int columns) {
+    typedef float lab_4 __attribute__((vector_size(16)));
+#define LAB_PAIRS(x, y, from) __builtin_shufflevector(x, y, from, 4 + from, 1 + from, 5 + from)
+#define LAB_FOUR(x, y, from) __builtin_shufflevector(x, y, from, 1 + from, 4 + from, 5 + from)
+    for (int j = 0; j < columns; j += 4) {
+        int i = 0;
+        for (; i + 2 <= rows; i += 4) {
+            lab_4 x[4], pairs[4], four[4];
+            const int count = i + 4 <= rows ? 4 : 2;
+            for (int k = 0; k < count; k++) __builtin_memcpy(&x[k], from + row * (i + k) + j, 16);
+            pairs[0] = LAB_PAIRS(x[0], x[1], 0);
+            pairs[1] = LAB_PAIRS(x[0], x[1], 2);
+            if (count == 2) {
+                for (int k = 0; k < 4; k++)
+                    __builtin_memcpy(to + far * (j + k) + i, (const float *)&pairs[k / 2] + k % 2 * 2, 8);
+                i += 2;
+                break;
+            }
+            pairs[2] = LAB_PAIRS(x[2], x[3], 0);
+            pairs[3] = LAB_PAIRS(x[2], x[3], 2);
+            four[0] = LAB_FOUR(pairs[0], pairs[2], 0);
+            four[1] = LAB_FOUR(pairs[0], pairs[2], 2);
+            four[2] = LAB_FOUR(pairs[1], pairs[3], 0);
+            four[3] = LAB_FOUR(pairs[1], pairs[3], 2);
+            for (int k = 0; k < 4; k++) __builtin_memcpy(to + far * (j + k) + i, &four[k], 16);
+        }
+        for (; i < rows; i++)
+            for (int k = 0; k < 4; k++) to[far * (j + k) + i] = from[row * i + j + k];
+    }
+}
+
 /* Eight bytes, wherever they lie. */
 typedef lab_u64 lab_word __attribute__((aligned(1), may_alias));
 

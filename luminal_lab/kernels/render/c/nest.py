@@ -29,7 +29,15 @@ from typing import NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Symbol, evaluate_array, maximum, substitute, symbols
+from luminal_lab.core.dims import (
+    Dim,
+    Symbol,
+    bounds,
+    evaluate_array,
+    maximum,
+    substitute,
+    symbols,
+)
 from luminal_lab.core.dims.expression import products
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import ints, size_of
@@ -68,7 +76,7 @@ from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.c.cases import Branched, Cases, InTurn, cases_of
 from luminal_lab.kernels.render.c.dots import dot_of, dot_text, dots_of, factor_of, place_of
 from luminal_lab.kernels.render.c.packed import BYTES, WORD, in_words
-from luminal_lab.kernels.render.c.phases import parts_of
+from luminal_lab.kernels.render.c.phases import packed, parts_of
 from luminal_lab.kernels.render.code import Assign, Branch, CBlock, Code, Declare, Group, Repeat
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.index import PRODUCT, SUM
@@ -97,6 +105,8 @@ SHORT = BYTES
 """From this many values on, bytes are made as vectors of bytes; up to this many, as integers."""
 SPREAD = 4
 """The neighbours that share a value where vectors are put together of two."""
+MOST_ACROSS = 32
+"""The most rows, and the most columns, that are copied into each other's places by a call."""
 MOST_WRITTEN_OUT = 16
 """The most copies of a loop's body that a compiler may unroll."""
 WIDEST, NARROWEST = 64, 16
@@ -127,7 +137,8 @@ def render_nest(
         writer.function(block)
         head = [f"{C.head.format(name=function)} {{"]
         work = work_of(block) / max(1.0, about(tasks))
-        functions.append(RenderedPhase(Phase(function, tasks, work=work), head, writer.code))
+        phase = Phase(function, tasks, work=work, packs=packed(nest, block))
+        functions.append(RenderedPhase(phase, head, writer.code))
         scratch = maximum(scratch, writer.scratch)
     return replace(rendered(nest, functions), scratch=scratch)
 
@@ -290,11 +301,26 @@ class _Writer(Writer):
             return
         if self.are_dots(loop):
             return
+        if (across := self.across(loop)) is not None:
+            rows, most, given = across
+            is_whole = (
+                "" if rows == most else self.code.condition(self.arrays.asked(most - 1 < rows))
+            )
+            with self.code.branch(is_whole):
+                self.code.invoke("lab_across_f32", *given)
+            if is_whole:
+                with self.code.otherwise():
+                    self.plain(loop)
+            return
         if loop.kind == "simd" and self.is_added_up(loop):
             return
         if loop.kind == "simd" and (cases := cases_of(loop)) is not None:
             self.cases(cases)
             return
+        self.plain(loop)
+
+    def plain(self, loop: Loop) -> None:
+        """Write a loop as a loop."""
         hidden, is_apart = dict(self.arrays.hidden), self.code.is_apart
         if _reads_where_it_holds(loop, self.nest):
             unknown = self.code.fresh()
@@ -353,6 +379,55 @@ class _Writer(Writer):
                 return True
             case _:
                 return False
+
+    def across(self, loop: Loop) -> tuple[Dim, int, tuple[object, ...]] | None:
+        """Return how many rows become columns, and at most, and the arguments of a call that does.
+
+        None if a loop does anything else.
+        """
+        match loop.body:
+            case (Loop(kind="simd", start=0, size=rows, body=(Set(how="=") as update,)) as inner,):
+                read, most, columns = update.term, bounds(rows)[1], loop.size
+            case _:
+                return None
+        types, vectors = self.types, self.arrays.as_vectors
+        if not (
+            isinstance(read, Read)
+            and read.dtype is types[update.name].dtype is DType.float32
+            and not {read.buffer, update.name} & {*vectors}
+            and read.buffer != update.name
+            and loop.start == 0
+            and isinstance(columns, int)
+            and columns % 4 == 0 < columns <= MOST_ACROSS
+            and most is not None
+            and 1 < most <= MOST_ACROSS
+        ):
+            return None
+        source = self.nest.flat(read.buffer, read.index)
+        target = self.nest.flat(update.name, update.index)
+        row, far = slope(source, inner.axis), slope(target, loop.axis)
+        axes = {loop.axis, inner.axis}
+        along = [axes & {*symbols(dim)} for dim in update.index]
+        if (
+            axes in along  # rows of the result may overlap
+            or {loop.axis} not in along
+            or slope(source, loop.axis) != 1
+            or slope(target, inner.axis) != 1
+            or not isinstance(row, int)
+            or axes & {*symbols(far)}
+        ):
+            return None
+        first = {loop.name: 0, inner.name: 0}
+        to, of = (
+            c_name(name)
+            + (
+                ""
+                if (start := substitute(flat, first)) == 0
+                else f" + {self.code.index(start, PRODUCT)}"
+            )
+            for name, flat in ((update.name, target), (read.buffer, source))
+        )
+        return rows, most, (to, self.code.index(far), of, row, most, columns)
 
     def cases(self, cases: Cases) -> None:
         """Write what has become of a loop: branches, and loops in turn."""

@@ -73,6 +73,21 @@ def parts_of(nest: Nest) -> tuple[Nest, Sequence[Part]]:
     return replace(nest, body=(*shared, *blocks)), parts
 
 
+def packed(nest: Nest, block: Block) -> tuple[str, ...]:
+    """Return the array that a phase makes of inputs alone, and these; () if it does other things.
+
+    What it makes is the same in each run with the same inputs.
+    """
+    use, inputs = _Use.of(block), {buffer.name for buffer in nest.inputs}
+    outside = {local.name for local in nest.locals.values() if local.space == "memory"}
+    made = [*(use.written & outside)]
+    read = use.names - use.written
+    if len(made) != 1 or not read <= inputs or use.written & {b.name for b in nest.outputs}:
+        return ()
+    again = [statement for statement in nest.body if made[0] in _Use.of((statement,)).written]
+    return () if len(again) > 1 else (made[0], *sorted(read))
+
+
 class _Use(NamedTuple):
     """The arrays that statements mention, and those of them that they write."""
 

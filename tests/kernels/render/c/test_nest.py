@@ -442,6 +442,47 @@ def test_neighbours_are_added_up_by_halves(size: int, how: str, term: str, is_ca
     assert ("lab_joined" in source) == is_call
 
 
+ACROSS = """nest turn(x: f32[6, 16]) -> (y: f32[16, 20])
+  for j < 16:
+    {kind} i < {rows}:
+      y[{column}, i] = {term}"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "column", "term", "is_call"),
+    [
+        ("simd", "6", "j", "x[i, j]", True),
+        ("for", "6", "j", "x[i, j]", False),
+        ("simd", "1", "j", "x[i, j]", False),
+        ("simd", "6", "0", "x[i, j]", False),
+        ("simd", "6", "j", "x[i, j] * 2.0", False),
+        ("simd", "6", "j", "x[j // 4, i]", False),
+        ("simd", "6", "j + i", "x[i, j]", False),
+    ],
+)
+def test_rows_become_columns_in_one_go(
+    kind: str, rows: str, column: str, term: str, is_call: bool
+) -> None:
+    nest = parse_nest(ACROSS.format(kind=kind, rows=rows, column=column, term=term))
+    source = render_nest(nest, "turn").text
+    assert ("lab_across_f32(y, 20, x, 16, 6, 16);" in source) == is_call
+    assert ("lab_across" in source) == is_call
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 6, 7, 8, 12])
+def test_the_last_rows_become_columns_as_well(rows: int) -> None:
+    need("cc")
+    text = """kernel turn(x: f32[n, 12]) -> (y: f32[12, n])
+  y[j < 12, i < n] = x[i, j]"""
+    schedule = f"split i by {rows} as block, own\nreorder i.block, j, i.own\nsimd i.own"
+    turned = kernel(text).rescheduled(schedule)
+    assert f", x + {12 * rows}*i_block, 12, {rows}, 12);" in turned.source
+    (running,) = run_together([turned])
+    for size in (1, rows, 2 * rows + 1, 3 * rows - 1):
+        x = np.random.default_rng(rows).standard_normal((size, 12), "float32")
+        np.testing.assert_array_equal(running({"x": x}, {"n": size})["y"], x.T)
+
+
 BITS = """nest dot(x: u8[8, 64], w: f32[64]) -> (y: f32[8])
   for i < 8:
     local p: f32[32] in scratch

@@ -69,11 +69,16 @@ static void kernel_conv__1(LAB_GIVEN) {
         for (int tile_ij_own = 0; tile_ij_own < 12; tile_ij_own++) {
             LAB_LANES(lab_f32x8, tile + 8*tile_ij_own) = t[tile_ij_own];
         }
-        for (lab_i64 o_end_own = 0; o_end_own < 8; o_end_own++) {
+        if (11 < lab_min(12, 81 - 12*ij_tile)) {
+            lab_across_f32(y + (648*o_block + 12*ij_tile), 81, tile, 8, 12, 8);
+        } else {
+            for (lab_i64 o_end_own = 0; o_end_own < 8; o_end_own++) {
 #pragma omp simd
-            for (lab_i64 ij_end_own = 0; ij_end_own < lab_min(12, 81 - 12*ij_tile); ij_end_own++) {
-                y[648*o_block + 81*o_end_own + 12*ij_tile + ij_end_own] =
-                    tile[8*ij_end_own + o_end_own];
+                for (lab_i64 ij_end_own = 0; ij_end_own < lab_min(12, 81 - 12*ij_tile);
+                    ij_end_own++) {
+                    y[648*o_block + 81*o_end_own + 12*ij_tile + ij_end_own] =
+                        tile[8*ij_end_own + o_end_own];
+                }
             }
         }
     }
