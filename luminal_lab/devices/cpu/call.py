@@ -16,6 +16,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Input
+from luminal_lab.devices.cpu.packs import Stage
 from luminal_lab.devices.cpu.run import CPURun, launch
 from luminal_lab.devices.runtime.plan import NumpyType
 from luminal_lab.devices.runtime.run import RunData
@@ -104,7 +105,10 @@ class CPUCall:
         program, plan, bound, values = self._program, self._plan, self._bound, self._values
         given = [*inputs, *results]
         with held(), program.turn():
-            packs = plan.packs.stage(lambda of: state if self._weights.issuperset(of) else None)
+            packs: Stage = "passing"
+            if plan.packs.found:
+                known = self._weights.issuperset
+                packs = plan.packs.stage(lambda slots: state if known(slots) else None)
             if self._has_memory:
                 try:
                     bound.locate(*program.memory(bound), packs)

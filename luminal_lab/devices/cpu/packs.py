@@ -41,7 +41,8 @@ class KeptPacks:
     """The copies that a plan's kernels make of weights."""
 
     def __init__(self, plan: CPUPlan) -> None:
-        self._found = [*_packs_of(plan)]
+        self.found = _packs_of(plan)
+        """All that could be kept."""
         self.packs: list[Pack] = []
         """Those that are kept."""
         self.slots, self.addresses = np.zeros(0, np.intp), np.zeros(0, np.uintp)
@@ -65,11 +66,9 @@ class KeptPacks:
         `key_of` returns what is equal for as long as inputs, given by their slots, stay what they
         are; None if nobody knows.
         """
-        if not self._found:
-            return "passing"
         if not self.packs:
-            before, self._before = self._before, [key_of(pack.inputs) for pack in self._found]
-            pairs = zip(self._found, self._before, before, strict=False)
+            before, self._before = self._before, [key_of(pack.inputs) for pack in self.found]
+            pairs = zip(self.found, self._before, before, strict=False)
             self._place([pack for pack, now, then in pairs if now is not None and now == then])
             if not self.packs:
                 return "passing"

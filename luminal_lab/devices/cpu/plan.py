@@ -78,6 +78,8 @@ class CPUBound(Bound):
         lists = plan.values_at, address_of(self._dims), plan.launches_at, address_of(self.tasks)
         self.run = RunRecord(*lists, **limits)
         self.address = ctypes.addressof(self.run)
+        self._packs: Stage = "passing"
+        """What the last run did about copies of weights."""
 
     def _tasks(self, alike: AlikeWorks) -> list[int]:
         numbers = self.numbers
@@ -115,16 +117,18 @@ class CPUBound(Bound):
             tasks[at * self.plan.list.most_phases + number] = 0
         return tasks
 
-    def locate(self, arena: MemoryBlock, scratch: MemoryBlock | None, packs: Stage) -> None:
+    def locate(
+        self, arena: MemoryBlock, scratch: MemoryBlock | None, packs: Stage = "passing"
+    ) -> None:
         """Fill in the addresses of the values in the arena, and of copies that are kept."""
-        plan, placed, is_kept = self.plan, self.placed, packs != "passing"
-        if plan.located != (arena, placed, is_kept):
+        plan, placed = self.plan, self.placed
+        if plan.located != (arena, placed) or packs != self._packs:
             plan.values[placed.slots] = placed.offsets + arena.address
-            if is_kept:
+            if packs != "passing":
                 plan.values[plan.packs.slots] = plan.packs.addresses
-            plan.located = arena, placed, is_kept
+            self.run.tasks = address_of(self._other_tasks if packs == "kept" else self.tasks)
+            plan.located, self._packs = (arena, placed), packs
         self.run.scratch = 0 if scratch is None else scratch.address
-        self.run.tasks = address_of(self._other_tasks if packs == "kept" else self.tasks)
 
 
 class CPUPlan(RunPlan[CPUBound]):
@@ -137,8 +141,8 @@ class CPUPlan(RunPlan[CPUBound]):
         self.at_one_go = self.spans()
         self.values = np.zeros(max(1, len(work.slots)), np.uintp)
         """Where each slot is in the run under way: a program has one at a time."""
-        self.located: tuple[MemoryBlock, PlacedMemory, bool] | None = None
-        """The arena, the places in it, and whether copies are kept, as they are filled in."""
+        self.located: tuple[MemoryBlock, PlacedMemory] | None = None
+        """The arena, and the places in it, for which they are filled in."""
         self.launches = np.array([self.number_of(at) or 0 for at in self.works] or [0], np.int32)
         """For each work the number of its launch in the source."""
         self.values_at, self.launches_at = address_of(self.values), address_of(self.launches)

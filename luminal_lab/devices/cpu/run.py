@@ -143,7 +143,7 @@ class CPURun(DeviceRun[CPUBound]):
     @override
     def find_outputs(self) -> None:
         values, program, bound = self.plan.values, self.program, self.bound
-        if self.keeps_packs:
+        if self.keeps_packs and self.plan.packs.found:
             self.packs = self.plan.packs.stage(self.plan.pointers.key_of)
         bound.locate(*program.memory(bound), self.packs)
         read: set[int] = set()

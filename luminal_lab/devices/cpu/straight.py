@@ -52,7 +52,8 @@ class StraightRun:
         values[pointers.slots] = pointers.addresses
         results: dict[int, Array] = {}
         try:
-            packs = bound.plan.packs.stage(pointers.key_of)
+            kept = bound.plan.packs
+            packs = kept.stage(pointers.key_of) if kept.found else "passing"
             bound.locate(*program.memory(bound), packs)
             for slots, size, id, shape, dtype in self._outputs:
                 block = program.blocks.take(size)
@@ -67,7 +68,7 @@ class StraightRun:
         fault = launch(program.library, bound.plan, bound, self._span)
         del owners  # which had to live until now
         if packs == "kept now" and fault is None:
-            bound.plan.packs.filled()
+            kept.filled()
         if fault is not None:
             again = self._as_usual(environment)
             again.find_inputs(may_overwrite=False)
