@@ -146,15 +146,29 @@ static inline __attribute__((always_inline)) float lab_joined_f32(const float *x
     return (four[0][0] + four[0][2]) + (four[0][1] + four[0][3]);
 }
 
+/* A vector whose first bytes, 4, 8 or all 16, are read, and whose others are 0. To put them together
+   in memory is what compilers make of a copy: the load then waits for a shorter store. */
+typedef char lab_chars __attribute__((vector_size(16)));
+static inline __attribute__((always_inline)) lab_chars lab_first(const void *at, int count) {
+    typedef lab_u64 lab_two __attribute__((vector_size(16)));
+    lab_two two = {0};
+    if (count == 16) __builtin_memcpy(&two, at, 16);
+    else {
+        lab_u64 word = 0;
+        __builtin_memcpy(&word, at, (__SIZE_TYPE__)count);
+        two = (lab_two){word, 0};
+    }
+    return (lab_chars)two;
+}
+
 /* Eight values: the first four are the first one of two, the others the second one. */
 static inline __attribute__((always_inline)) void lab_fours_f32(
     float *restrict to, const float *restrict from) {
 #if defined(__AVX2__)
+    typedef float lab_4 __attribute__((vector_size(16)));
     typedef float lab_8 __attribute__((vector_size(32)));
-    typedef lab_i64 lab_words __attribute__((vector_size(32)));
-    lab_words pair = {0};
-    __builtin_memcpy(&pair, from, 8);
-    const lab_8 eight = __builtin_shufflevector((lab_8)pair, (lab_8)pair, 0, 0, 0, 0, 1, 1, 1, 1);
+    const lab_4 pair = (lab_4)lab_first(from, 8);
+    const lab_8 eight = __builtin_shufflevector(pair, pair, 0, 0, 0, 0, 1, 1, 1, 1);
     __builtin_memcpy(to, &eight, sizeof eight);
 #else
     for (int i = 0; i < 8; i++) to[i] = from[i / 4];
@@ -259,14 +273,14 @@ static inline __attribute__((always_inline)) void lab_widen_$BYTE(
     float *restrict to, const lab_$BYTE *restrict from, int count) {
     int i = 0;
 #if defined(__AVX2__)
-#if defined(__clang__)
-    typedef lab_$BYTE lab_bytes __attribute__((vector_size(LAB_WIDE)));
-#else
-    typedef char lab_bytes __attribute__((vector_size(16)));
-#endif
     for (; i + LAB_WIDE <= count; i += LAB_WIDE) {
-        lab_bytes bytes = {0};
+#if defined(__clang__)
+        typedef lab_$BYTE lab_bytes __attribute__((vector_size(LAB_WIDE)));
+        lab_bytes bytes;
         __builtin_memcpy(&bytes, from + i, LAB_WIDE);
+#else
+        const lab_chars bytes = lab_first(from + i, LAB_WIDE);
+#endif
         const lab_floats floats = __builtin_convertvector(LAB_FROM_$BYTE(bytes), lab_floats);
         __builtin_memcpy(to + i, &floats, sizeof floats);
     }
@@ -279,18 +293,13 @@ static inline __attribute__((always_inline)) void lab_words_$BYTE(
     lab_i32 *restrict to, const lab_$BYTE *restrict from, int count) {
     int i = 0;
 #if defined(__AVX2__) && !defined(__clang__)
-    typedef char lab_bytes __attribute__((vector_size(16)));
     for (; i + LAB_WIDE <= count; i += LAB_WIDE) {
-        lab_bytes bytes = {0};
-        __builtin_memcpy(&bytes, from + i, LAB_WIDE);
-        const lab_ints words = LAB_FROM_$BYTE(bytes);
+        const lab_ints words = LAB_FROM_$BYTE(lab_first(from + i, LAB_WIDE));
         __builtin_memcpy(to + i, &words, sizeof words);
     }
     typedef int lab_four __attribute__((vector_size(16)));
     for (; i + 4 <= count; i += 4) {
-        lab_bytes bytes = {0};
-        __builtin_memcpy(&bytes, from + i, 4);
-        const lab_four words = __builtin_ia32_pmov$EXTENDEDbd128(bytes);
+        const lab_four words = __builtin_ia32_pmov$EXTENDEDbd128(lab_first(from + i, 4));
         __builtin_memcpy(to + i, &words, sizeof words);
     }
 #endif
@@ -308,7 +317,6 @@ static inline __attribute__((always_inline)) void lab_words_$BYTE(
 
 typedef int lab_eight __attribute__((vector_size(32)));
 typedef short lab_sixteen __attribute__((vector_size(32)));
-typedef char lab_chars __attribute__((vector_size(16)));
 
 #if defined(__clang__)
 #define LAB_WORDS_$BYTE(bytes) __builtin_convertvector(bytes, lab_sixteen)

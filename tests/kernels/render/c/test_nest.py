@@ -1,5 +1,6 @@
 """Nests as C: what the source looks like, what it computes, and what comes out as vector code."""
 
+import platform
 import re
 import subprocess
 from pathlib import Path
@@ -19,6 +20,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.nest.text import parse_nest
+from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.render.index import condition_c, index_c
 from luminal_lab.machines.machine import Machine
@@ -367,6 +369,35 @@ def test_simd_loops_become_vector_code(name: str, tmp_path: Path) -> None:
             lines[at - 1 : end],
             sorted(vectorised),
         )
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="AVX2 is of x86")
+@pytest.mark.parametrize(
+    ("function", "count", "reads", "writes"),
+    [
+        ("lab_widen_i8", ", 32", "lab_i8", "float"),
+        ("lab_widen_u8", ", 32", "lab_u8", "float"),
+        ("lab_widen_f16", ", 32", "lab_f16", "float"),
+        ("lab_widen_bf16", ", 32", "lab_bf16", "float"),
+        ("lab_words_i8", ", 8", "lab_i8", "lab_i32"),
+        ("lab_words_u8", ", 4", "lab_u8", "lab_i32"),
+        ("lab_fours_f32", "", "float", "float"),
+        ("lab_across_f32", "", "float", "float"),
+    ],
+)
+def test_values_stay_in_registers_with_avx2(
+    function: str, count: str, reads: str, writes: str, tmp_path: Path
+) -> None:
+    # A load of 16 bytes of which 8 have just been stored waits longer than all else takes.
+    given = "y, 8, x, 16, 6, 16" if function == "lab_across_f32" else f"y, x{count}"
+    source = f"""{prelude("c", {function})}
+void widen({writes} *restrict y, const {reads} *restrict x) {{ {function}({given}); }}"""
+    (tmp_path / "k.c").write_text(source)
+    flags = ["-std=gnu11", "-O3", "-march=haswell", "-fomit-frame-pointer", "-S", "-o", "k.s"]
+    subprocess.run([*find_compiler().command, *flags, "k.c"], cwd=tmp_path, check=True)
+    code = (tmp_path / "k.s").read_text()
+    assert "mm0" in code
+    assert not re.findall(r"\(%[re](?:sp|bp)\)", code.partition("widen:")[2].partition("ret")[0])
 
 
 def test_loops_of_one_iteration_are_left_out():
