@@ -63,7 +63,7 @@ def test_only_what_is_multiplied_is_rounded(form):
 
 
 @pytest.mark.needs("cc")
-@pytest.mark.parametrize("form", ["q4_k", "q6_k"])
+@pytest.mark.parametrize("form", ["q4_0", "q4_1", "q4_k", "q5_k", "q6_k"])
 def test_kernels_add_up_bytes(form):
     cx, _ = graph(drawn(form, (48, 512)), np.ones((1, 512), "float32"), ll.Int8Activations())
     assert "lab_dots_u8(" in cx.kernels[-1].source

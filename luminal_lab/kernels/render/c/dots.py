@@ -15,12 +15,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from luminal_lab.core.dims import substitute, symbols
+from luminal_lab.core.dims import Symbol, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Cast, Mul
 from luminal_lab.kernels.definition.substitution import replaced
 from luminal_lab.kernels.definition.terms import Apply, Guarded, Lookup, Read, Term, free, walk
-from luminal_lab.kernels.nest.nest import Loop, Set
+from luminal_lab.kernels.nest.nest import Loop, Set, substituted
 from luminal_lab.kernels.nest.sizes import at_most, slope
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.index import PRODUCT
@@ -78,8 +78,9 @@ class Dots(NamedTuple):
     """Sums of four products each, side by side."""
 
     update: Set
-    first: Term
-    """The bytes of all products in a row, which may be made of bytes in memory."""
+    firsts: tuple[Term, ...]
+    """The bytes of all products in a row, in as many equal parts; made of bytes in memory, or
+    those themselves."""
     second: Factor
     row: Loop
     """The loop over all products in a row."""
@@ -103,9 +104,8 @@ def dots_of(loop: Loop, arrays: Arrays) -> Dots | None:
     target = arrays.nest.flat(update.name, update.index)
     if (slope(target, loop.axis), slope(target, inner.axis)) != (1, 0):
         return None
-    for part in walk(*args):
-        if not _is_in_row(part, loop, inner, update.name, arrays):
-            return None
+    if not all(_is_in_row(part, loop, inner, update.name, arrays) for part in walk(*args)):
+        return _halved(loop, count // 2, arrays) if count % (2 * NEIGHBOURS) == 0 else None
     row = replace(inner, size=NEIGHBOURS * count)
     left, right = (replaced(arg, {loop.name: 0}) for arg in args)
     for first, second in ((left, right), (right, left)):
@@ -113,8 +113,33 @@ def dots_of(loop: Loop, arrays: Arrays) -> Dots | None:
         if byte is None or byte.dtype not in (DType.int8, DType.uint8):
             continue
         if factor is not None and factor.dtype is DType.int8 and row.name in free(byte):
-            return Dots(update, byte, factor, row, NEIGHBOURS * count)
+            return Dots(update, (byte,), factor, row, NEIGHBOURS * count)
     return None
+
+
+def _halved(loop: Loop, half: int, arrays: Arrays) -> Dots | None:
+    """Return the sums of a loop whose two halves each read their bytes in a row.
+
+    So it is where each byte in memory stands for two numbers.
+    """
+    axis = Symbol(loop.name, 0, half - 1)
+    bodies = (substituted(loop.body, {loop.name: each}) for each in (axis, axis + half))
+    halves = [dots_of(replace(loop, axis=axis, size=half, body=body), arrays) for body in bodies]
+    match halves:
+        case [Dots(firsts=(low,)) as dots, Dots(firsts=(high,)) as other]:
+            pass
+        case _:
+            return None
+    starts = [
+        substitute(arrays.nest.flat(read.buffer, read.index), {each.row.name: 0, loop.name: 0})
+        for each in (dots, other)
+        for read in [each.second.read]
+    ]
+    is_one = dots.second.read.buffer == other.second.read.buffer
+    if not is_one or starts[1] - starts[0] != dots.products:
+        return None
+    size = 2 * dots.products
+    return dots._replace(firsts=(low, high), row=replace(dots.row, size=size), products=size)
 
 
 def _is_in_row(part: Term, loop: Loop, inner: Loop, sums: str, arrays: Arrays) -> bool:

@@ -343,12 +343,13 @@ class _Writer(Writer):
         dots = dots_of(loop, self.arrays)
         if dots is None:
             return False
-        (update, first, second, row, products), code = dots, self.code
+        (update, firsts, second, row, products), code = dots, self.code
         start = substitute(self.nest.flat(update.name, update.index), {loop.name: 0})
         into = f"{c_name(update.name)} + {code.index(start, PRODUCT)}"
-        factor = factor_of(first, row, self.arrays)
+        first = firsts[0]
+        factor = factor_of(first, row, self.arrays) if len(firsts) == 1 else None
         left = (
-            self.made(first, row, products, code.fresh())
+            self.made(firsts, row, products, code.fresh())
             if factor is None
             else place_of(factor, row, self.arrays)
         )
@@ -477,7 +478,7 @@ class _Writer(Writer):
                 if part is not read:
                     given = f"(const {code.use(f'lab_{part.dtype.short}')} *)({given})"
             else:
-                given = self.made(part, loop, size, code.fresh())
+                given = self.made((part,), loop, size, code.fresh())
             code.array(C_TYPES[dtype], name, size, "aligned")
             code.invoke(f"{WIDENED[dtype]}_{part.dtype.short}", name, given, size)
             arrays.wide[part, dtype] = f"{name}[{c_name(loop.name)}]"
@@ -499,21 +500,30 @@ class _Writer(Writer):
                 self.code.invoke("lab_fours_f32", name, f"{c_name(read.buffer)} + {at}")
                 self.arrays.wide[read, read.dtype] = f"{name}[{c_name(loop.name)}]"
 
-    def made(self, part: Term, loop: Loop, size: int, name: str) -> str:
-        """Write a loop that makes bytes of bytes, in words or as bytes; return where they are."""
-        code, near, word = self.code, self.arrays.wide, in_words(part, loop.name)
-        count, type = (size // BYTES, C_TYPES[WORD]) if word else (size, C_TYPES[part.dtype])
-        code.array(type, name, count, "aligned")
-        with code.repeat("lab_i64", c_name(loop.name), count, ("simd", "")):
-            for read in walk_terms(part) if word else ():
-                if isinstance(read, Read) and loop.name in free(read):
-                    flat = self.nest.flat(read.buffer, read.index)
-                    start = code.index(substitute(flat, {loop.name: 0}), PRODUCT)
-                    words = f"(const {code.use('lab_word')} *)({c_name(read.buffer)} + {start})"
-                    near[read, WORD] = f"({words})[{c_name(loop.name)}]"
-            value = self.terms.text(word or part)
-            code.assign(f"{name}[{c_name(loop.name)}]", value.text, ops=value.ops)
-        return f"(const {code.use(f'lab_{part.dtype.short}')} *){name}" if word else name
+    def made(self, parts: Sequence[Term], loop: Loop, size: int, name: str) -> str:
+        """Write loops that make bytes of bytes, in words or as bytes; return where they are.
+
+        What the parts make lies one after the other, and has the size together.
+        """
+        code, near, dtype = self.code, self.arrays.wide, parts[0].dtype
+        words = [word for part in parts if (word := in_words(part, loop.name)) is not None]
+        is_words = len(words) == len(parts)
+        whole, type = (size // BYTES, C_TYPES[WORD]) if is_words else (size, C_TYPES[dtype])
+        code.array(type, name, whole, "aligned")
+        count = whole // len(parts)
+        for number, part in enumerate(words if is_words else parts):
+            with code.repeat("lab_i64", c_name(loop.name), count, ("simd", "")):
+                for read in walk_terms(parts[number]) if is_words else ():
+                    if isinstance(read, Read) and loop.name in free(read):
+                        flat = self.nest.flat(read.buffer, read.index)
+                        start = code.index(substitute(flat, {loop.name: 0}), PRODUCT)
+                        given = f"{c_name(read.buffer)} + {start}"
+                        near[read, WORD] = (
+                            f"((const {code.use('lab_word')} *)({given}))[{c_name(loop.name)}]"
+                        )
+                value, before = self.terms.text(part), f"{number * count} + " if number else ""
+                code.assign(f"{name}[{before}{c_name(loop.name)}]", value.text, ops=value.ops)
+        return f"(const {code.use(f'lab_{dtype.short}')} *){name}" if is_words else name
 
     def reductions(self, loop: Loop) -> str:
         """Return a simd loop's clause about the scalars that it adds to."""

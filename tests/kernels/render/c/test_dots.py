@@ -96,6 +96,9 @@ nest dots(a: {left}, b: i8[32]) -> (O: {into}[8])
 """
 
 
+HALVES = "i32(bit_and(shift_right(a[4*(j % 4) + k], u8[j // 4] * 4_u8), 15_u8))"
+
+
 @pytest.mark.parametrize(
     ("given", "call"),
     [
@@ -106,6 +109,12 @@ nest dots(a: {left}, b: i8[32]) -> (O: {into}[8])
             "lab_dots_i8(O + 0, (const lab_i8 *)(a + 0), b + 0, 8)",
         ),
         (sums(first="i32(bit_and(a[4*j + k], 15_u8))"), "lab_dots_u8(O + 0, (const lab_u8 *)v"),
+        (
+            sums("u8[16]", HALVES),
+            "lab_dots_u8(O + 0, (const lab_u8 *)v",
+        ),  # low bits, then high ones
+        (sums("u8[16]", HALVES).replace("b[4*", "b[2*"), ""),
+        (sums("u8[16]", HALVES.replace("j % 4", "j % 3")), ""),
         (sums(first="i32(bit_and(a[k], 15_u8))"), ""),  # the same four for all
         (sums(first="i32(bit_and(a[4*j + k], u8[k]))"), ""),  # by the place, which goes on
         (sums(first="i32([j < 3: a[4*j + k]])"), ""),  # not read everywhere
@@ -131,7 +140,7 @@ def test_sums_side_by_side_are_right_to_the_last_bit(dtype: str, cpu: str) -> No
     )["dots"]
     draw, kind = np.random.default_rng(0), {"i8": np.int8, "u8": np.uint8}[dtype]
     low, high = np.iinfo(kind).min, np.iinfo(kind).max
-    for count in (1, 7, 8, 9, 16, 24, 31):
+    for count in (1, 4, 7, 8, 9, 12, 16, 24, 31):
         shape = count, 4
         pairs = [(draw.integers(low, high + 1, shape), draw.integers(-128, 128, shape))]
         pairs += [(np.full(shape, x), np.full(shape, y)) for x in (low, high) for y in (-128, 127)]
