@@ -1,7 +1,5 @@
 // Numbers of all dtypes as they lie in memory, and what there is to say of many of them.
 
-import type { Reply } from "./live";
-
 export type Numbers = Float64Array | Float32Array | BigInt64Array | BigUint64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
 type Kind = new (buffer: ArrayBufferLike, at: number, size: number) => Numbers;
 
@@ -58,7 +56,7 @@ const BINS = 32;
 const READ = 1 << 20;
 
 /** What there is to say of numbers, as Python says it. */
-export function statistics(dtype: string, shape: readonly number[], numbers: ArrayLike<number>): Reply {
+export function statistics(dtype: string, shape: readonly number[], numbers: ArrayLike<number>): Readonly<Record<string, unknown>> {
   const count = numbers.length, step = Math.max(1, Math.ceil(count / READ)), read = Math.ceil(count / step);
   let low = Infinity, high = -Infinity, total = 0, finite = 0, nan = 0, zeros = 0;
   for (let at = 0; at < count; at += step) {

@@ -8,11 +8,11 @@ import { tokensOf } from "../data/tokens";
 import { css } from "../parts/styles";
 
 css`
-.ll-slide { display: grid; grid-template-columns: minmax(3em, max-content) minmax(0, 1fr) 6ch; gap: 8px; align-items: center; margin: 2px 0; }
-.ll-slide > input { width: 100%; margin: 0; accent-color: var(--ll-accent); }
-.ll-slide > output { font: 11px var(--ll-mono); text-align: right; }
+.ll-ranged { display: grid; grid-template-columns: minmax(3em, max-content) minmax(0, 1fr) 6ch; gap: 8px; align-items: center; margin: 2px 0; }
+.ll-ranged > input { width: 100%; margin: 0; accent-color: var(--ll-accent); }
+.ll-ranged > output { font: 11px var(--ll-mono); text-align: right; }
 .ll-pad { display: block; width: 100%; max-width: 224px; image-rendering: pixelated; border: 1px solid var(--ll-edge); border-radius: 4px; cursor: crosshair; touch-action: none; }
-.ll-cells { display: block; width: 100%; min-height: 14px; max-height: 120px; image-rendering: pixelated; border: 1px solid var(--ll-line); cursor: pointer; }
+.ll-heated { display: block; width: 100%; min-height: 14px; max-height: 120px; image-rendering: pixelated; border: 1px solid var(--ll-line); cursor: pointer; }
 .ll-typed { width: 100%; font-family: var(--ll-mono); }
 .ll-knob { margin: 0 0 10px; } .ll-knob > h3 { font-size: 12px; font-weight: 600; margin: 0 0 3px; display: flex; gap: 6px; align-items: baseline; } .ll-knob > h3 > .ll-faint { flex: 1 1 0; font-weight: 400; }
 .ll-knob .ll-button { min-height: 20px; padding: 0 6px; font-size: 11px; }
@@ -58,7 +58,7 @@ function slider(machine: Machine, at: number, place: () => number, label: string
     if (document.activeElement !== range || Number(range.value) !== value) range.value = String(value);
     output.textContent = words?.[value] ?? String(Number(value.toPrecision(3)));
   };
-  return { element: h("label", { class: "ll-slide" }, h("span", { class: "ll-faint" }, label), range, output), draw };
+  return { element: h("label", { class: "ll-ranged" }, h("span", { class: "ll-faint" }, label), range, output), draw };
 }
 
 function sliders(machine: Machine, at: number): Made {
@@ -78,7 +78,7 @@ function cells(machine: Machine, at: number): Made {
     draw();
   };
   const canvas = h("canvas", {
-    class: "ll-cells", tabindex: 0, role: "img", "aria-label": `The numbers of ${name}; arrow keys choose the one that the slider changes`,
+    class: "ll-heated", tabindex: 0, role: "img", "aria-label": `The numbers of ${name}; arrow keys choose the one that the slider changes`,
     onpointerdown: (event: PointerEvent) => {
       const box = canvas.getBoundingClientRect();
       const part = (to: number, from: number, size: number, many: number): number => Math.max(0, Math.min(many - 1, Math.floor(((to - from) / size) * many)));

@@ -9,8 +9,18 @@ export interface Ramp {
   readonly above: Colour;
 }
 
+const KNOWN: Partial<Record<string, Ramp>> = {};
+
 /** A ramp in the colours of the page around an element; `ink` draws with the colour of letters. */
 export function rampOf(element: Element, ink = false): Ramp {
+  const key = `${ink}`, known = KNOWN[key];
+  if (known) return known;
+  // Asking lays the page out: so it is asked once, for some frames.
+  setTimeout(() => delete KNOWN[key], 1000);
+  return (KNOWN[key] = ramp(element, ink));
+}
+
+function ramp(element: Element, ink: boolean): Ramp {
   const style = getComputedStyle(element);
   const colour = (name: string): Colour => {
     const bits = parseInt(style.getPropertyValue(`--ll-${name}`).trim().slice(1), 16) || 0x808080;

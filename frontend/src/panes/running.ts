@@ -11,18 +11,19 @@ import { css } from "../parts/styles";
 import { bytes } from "../data/units";
 
 css`
-.ll-machine { flex: 0 0 300px; min-width: 0; overflow: auto; border-right: 1px solid var(--ll-line); padding: 8px 10px 12px; display: flex; flex-direction: column; }
+/* What changes is laid out by itself: else each frame lays the whole page out. */
+.ll-machine { flex: 0 0 300px; min-width: 0; overflow: auto; contain: strict; border-right: 1px solid var(--ll-line); padding: 8px 10px 12px; }
 .ll-machine > h2, .ll-machine h2 { font-size: 13px; font-weight: 600; margin: 0 0 6px; }
-.ll-machine p { margin: 4px 0; } .ll-machine > div.ll-faint { font-size: 11px; margin: -4px 0 8px; }
+.ll-machine p { margin: 4px 0; } .ll-machine > div.ll-faint { font-size: 11px; margin: -4px 0 8px; } .ll-ran { height: 16px; contain: strict; }
 .ll-go { font-weight: 600; padding: 4px 18px; border-color: var(--ll-accent); background: var(--ll-chosen); }
 .ll-withmachine { display: flex; flex: 1 1 0; min-height: 0; min-width: 0; }
 .ll-withmachine > .ll-area { min-width: 0; }
-.ll-class { display: grid; grid-template-columns: minmax(2ch, max-content) minmax(0, 1fr) 7ch; gap: 8px; align-items: center; font: 12px var(--ll-mono); white-space: pre; }
+.ll-class { display: grid; grid-template-columns: minmax(2ch, max-content) minmax(0, 1fr) 7ch; gap: 8px; align-items: center; font: 12px var(--ll-mono); white-space: pre; height: 16px; contain: strict; }
 .ll-class > i { height: 12px; background: var(--ll-edge); border-radius: 2px; min-width: 1px; } .ll-class.ll-most > i { background: var(--ll-accent); } .ll-class.ll-most { font-weight: 600; }
 .ll-class > :last-child { text-align: right; }
 .ll-resulted { margin: 0 0 10px; } .ll-resulted > h3 { font-size: 12px; font-weight: 600; margin: 0 0 3px; } .ll-large { font: 600 20px var(--ll-mono); }
 .ll-nodes { border-top: 1px solid var(--ll-line); margin-top: 4px; font: 11px var(--ll-mono); }
-.ll-noderow { display: grid; grid-template-columns: minmax(0, 1fr) 15ch 62px; gap: 6px; align-items: center; height: 22px; }
+.ll-noderow { display: grid; grid-template-columns: minmax(0, 1fr) 15ch 62px; gap: 6px; align-items: center; height: 22px; contain: strict; }
 .ll-noderow > :nth-child(2) { text-align: right; } .ll-noderow canvas, .ll-strip canvas { width: 62px; height: 14px; image-rendering: pixelated; border: 1px solid var(--ll-line); }
 .ll-noderow > .ll-link { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font: inherit; text-decoration: none; }
 .ll-noderow[data-chosen] { background: var(--ll-chosen); }
@@ -47,7 +48,11 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
     go.disabled = true;
     machine.start().then(begin, failed);
   }, { class: "ll-button ll-go" });
-  const failed = (error: Error): void => void fill(note, h("p", { class: "ll-sorry", role: "alert" }, error.message));
+  const failed = (error: Error): void => {
+    note.classList.remove("ll-ran");
+    fill(note, h("p", { class: "ll-sorry", role: "alert" }, error.message));
+    go.disabled = false;
+  };
   fill(
     host,
     h("h2", null, "Run it here"),
@@ -78,7 +83,8 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
       try {
         machine.spent = 0;
         const began = performance.now();
-        for (const one of [...knobs, ...results, nodes]) one.draw();
+        for (const one of [nodes, ...knobs, ...results]) one.draw(); // what measures comes first
+        note.classList.add("ll-ran");
         note.textContent = `computed in ${milliseconds(machine.spent)}, drawn in ${milliseconds(performance.now() - began - machine.spent)}`;
         clearTimeout(calm);
         calm = setTimeout(colour, CALM);
