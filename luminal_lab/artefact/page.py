@@ -54,7 +54,13 @@ def computing(
     header.
     """
     made = spread(graphs, dims)
-    aim, zig = target_of("wasm32")
+    try:
+        aim, zig = target_of("wasm32")
+    except DeviceError as error:
+        raise DeviceError(
+            "export: a page that runs is compiled by zig, and this machine has none",
+            hint="pip install ziglang; a page without run=True needs no compiler",
+        ) from error
     work = Worklist(made.ir, replace(c_maker(aim.plans_for), has_few_rows=False), {})
     for item in work.works:
         if item.use is None:

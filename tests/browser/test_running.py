@@ -11,7 +11,9 @@ from luminal_lab import nn
 from luminal_lab.core.interpret import interpret
 from luminal_lab.viz.live.computing import computed
 from luminal_lab.viz.live.inputs import inputs_for
+from luminal_lab.viz.live.statistics import statistics
 from luminal_lab.viz.live.workbench import Workbench
+from tests.browser.axe import faults
 from tests.browser.pages import LIMIT
 
 pytestmark = pytest.mark.needs("cc", "ziglang")
@@ -19,6 +21,7 @@ VALUES = """() => {
   const {machine} = document.querySelector(".ll-machine");
   return Object.fromEntries(machine.header.ids.map((id) => [id, [...machine.value(id).numbers]]));
 }"""
+INPUT = """() => [...document.querySelector(".ll-machine").machine.input(0).numbers]"""
 SET = """([at, numbers]) =>
   document.querySelector(".ll-machine").machine.set(at, 0, numbers)"""
 rng = np.random.default_rng(3)
@@ -133,6 +136,66 @@ def test_all_nodes_have_the_interpreters_values(page: Any, tmp_path: Path, make:
     value = rng.integers(0, 27, (1, 8)) if make is gpt else rng.random((8, 8), "float32")
     page.evaluate(SET, [0, value.reshape(-1).tolist()])
     check_values(page, live, {name: value})
+
+
+def test_what_is_drawn_is_read(page: Any, tmp_path: Path) -> None:
+    opened(page, workbench(digits()), tmp_path / "page.html", {"digit": "0123456789"})
+    press(page)
+    pad, first = page.locator(".ll-pad"), page.locator(".ll-resulted").inner_text()
+    page.get_by_role("button", name="clear").click()
+    box = pad.bounding_box()
+    page.mouse.move(box["x"] + 40, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 150, box["y"] + 150, steps=4)
+    page.mouse.up()
+    image = page.evaluate(INPUT)
+    assert max(image) == 1
+    assert image[56] == image[7] == 0
+    assert image[27] > 0.5
+    pad.focus()
+    for key in ("ArrowUp", " "):
+        page.keyboard.press(key)
+    assert page.evaluate(INPUT) != image
+    assert page.locator(".ll-resulted").inner_text() != first
+    page.get_by_role("button", name="as it was").click()
+    page.wait_for_function(
+        "(text) => document.querySelector('.ll-resulted').innerText === text", arg=first
+    )
+
+
+def test_what_is_typed_is_read(page: Any, tmp_path: Path) -> None:
+    opened(page, workbench(gpt()), tmp_path / "page.html", {"words": " abcdefghijklmnopqrstuvwxyz"})
+    press(page)
+    field = page.get_by_role("textbox", name="words")
+    field.fill("bad")
+    assert page.evaluate(INPUT) == [0, 0, 0, 0, 0, 2, 1, 4]
+    page.get_by_text("3 of 8 tokens").wait_for(timeout=LIMIT)
+    field.fill("caf\u00e9")
+    page.get_by_text("Not among its tokens: \u00e9").wait_for(timeout=LIMIT)
+    best = page.locator(".ll-class.ll-most > :first-child").inner_text()
+    page.get_by_role("button", name="go on").click()
+    assert field.input_value() == f"caf\u00e9{best}".replace("\u2423", " ")
+
+
+def test_statistics_are_those_of_python(page: Any, tmp_path: Path) -> None:
+    cx = digits()
+    live = workbench(cx)
+    opened(page, live, tmp_path / "page.html")
+    press(page)
+    page.get_by_role("tab", name="about").click()
+    page.locator(".ll-noderow .ll-link", has_text="%image").click()
+    shown = page.locator(".ll-side").get_by_text("64 numbers, float32(8, 8)")
+    want = str(statistics(cx["image"].numpy())["text"])
+    assert shown.inner_text() == want
+    page.get_by_role("button", name="clear").click()
+    page.get_by_text("64 numbers, float32(8, 8): 0 to 0, mean 0 ± 0, 64 zeros").wait_for()
+
+
+def test_the_page_is_accessible(page: Any, tmp_path: Path) -> None:
+    opened(page, workbench(digits()), tmp_path / "page.html")
+    assert faults(page, ".ll-machine") == []
+    press(page)
+    assert faults(page, ".ll-machine") == []
 
 
 def test_the_policy_lets_nothing_else_in(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
     python -m luminal_lab.bench.studies.pages [FOLDER]
 
 Needs `playwright`, a Chromium on the PATH and `ziglang`. The work is what the browser does for one
-frame: kernels, numbers, pictures, style, layout and paint. To see it, one also waits for the screen.
+frame: kernels, numbers, pictures, style, layout and paint. One also waits for the screen.
 """
 # pyright: basic
 

@@ -334,27 +334,10 @@ class Live:
         """Return what stands below the picture where no script runs, as HTML."""
         return ""
 
-    def export(
-        self,
-        path: str | Path,
-        *,
-        theme: Theme = "auto",
-        run: bool | Mapping[str, object] = False,
-    ) -> None:
-        """Write one HTML page that needs no server, network or kernel.
-
-        With `run` it computes by itself, once a button is pressed: inputs become sliders, a pad to
-        draw on, a field for text, and each node's value changes with them. `run` may also name
-        inputs with their bounds, or the words of tokens and classes, as in
-        run={"gain": (0, 10), "digit": "0123456789"}. It needs the package ziglang.
-        """
+    def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
+        """Write one HTML page that needs no server, network or kernel."""
         check_name(path)
-        exported = self._exported(theme)
-        if run or isinstance(run, Mapping):
-            from luminal_lab.viz.live.computing import computed  # noqa: PLC0415  # loaded when used
-
-            exported = replace(exported, computes=computed(self.backed, run).packed)
-        write_page(path, exported)
+        write_page(path, self._exported(theme))
 
     def served_page(self) -> str:
         """Return a page like that of `export`, which asks its questions at its own address."""

@@ -55,8 +55,10 @@ def computed(all_: Sequence[Backed], run: Run) -> Computing:
 
 def _told(run: Run, written: IR, weights: frozenset[int]) -> dict[str, Any]:
     """Return what somebody has said of inputs and outputs: two bounds, or a list of words."""
-    if not isinstance(run, Mapping):
+    if run is True:
         return {}
+    if not isinstance(run, Mapping):
+        raise ArgumentError(f"export: run is {run!r}", hint=f"give True, or {EXAMPLE[6:]}")
     names = [n.name for n in (*written.inputs, *written.outputs) if n.id not in weights]
     told: dict[str, Any] = {}
     for name, like in run.items():
