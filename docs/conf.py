@@ -5,6 +5,7 @@ Nothing in it is fetched, neither when it is made nor when it is read.
 
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
 import reference  # noqa: E402  # which is beside this file
+import running  # noqa: E402  # likewise
 
 project = "luminal_lab"
 copyright = "luminal_lab authors"
@@ -64,7 +66,14 @@ def referenced(_: Sphinx, __: Config) -> None:
     reference.main()
 
 
+def computing(app: Sphinx, error: Exception | None) -> None:
+    """Write the pages that compute, where their models can be trained and compiled."""
+    if error is None and find_spec("sklearn") and find_spec("ziglang"):
+        running.main(Path(app.outdir))
+
+
 def setup(app: Sphinx) -> None:
     """Join Sphinx."""
     app.connect("config-inited", referenced)
     app.connect("source-read", listed)
+    app.connect("build-finished", computing)

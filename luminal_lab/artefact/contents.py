@@ -147,16 +147,21 @@ def _check_works(work: Worklist, live: set[int]) -> None:
         node = item.node
         if node.id not in live or item.use is not None or isinstance(node.op, ops.Stored):
             continue
-        what = "has no form in C"
-        if isinstance(node.op, ops.HostCall):
-            what = "calls a function of Python's"
-        elif isinstance(node.op, ops.UserKernel):
-            what = f"is a kernel of yours in {node.op.dialect}, and this is a program in C"
-        raise DeviceError(
-            f"export: {node} {what}, so the model cannot run without Python",
-            where=str(node.meta.origin or "") or None,
-            hint="export the graph without it, and compute this part outside",
-        )
+        raise refused(node)
+
+
+def refused(node: Node) -> DeviceError:
+    """Return the error that says why a node cannot leave."""
+    what = "has no form in C"
+    if isinstance(node.op, ops.HostCall):
+        what = "calls a function of Python's"
+    elif isinstance(node.op, ops.UserKernel):
+        what = f"is a kernel of yours in {node.op.dialect}, and this is a program in C"
+    return DeviceError(
+        f"export: {node} {what}, so the model cannot run without Python",
+        where=str(node.meta.origin or "") or None,
+        hint="export the graph without it, and compute this part outside",
+    )
 
 
 def _output_names(written: IR) -> list[str]:

@@ -102,8 +102,11 @@ class Source:
         high = symbol.high if isinstance(symbol.high, int) else self.most
         return symbol.low, min(high, self.most)
 
-    def text(self, interface: str) -> str:
-        """Return the source; `interface` is the digest of what model.json says."""
+    def text(self, interface: str, *, some: bool = False) -> str:
+        """Return the source; `interface` is the digest of what model.json says.
+
+        With `some` it has a function, too, that runs some of the launches.
+        """
         contents, uses = self._contents, set[str]()
         dims = contents.symbols
         numbers = [index_c(dim, uses=uses) for dim in self._numbers.dims]
@@ -157,7 +160,7 @@ class Source:
                     *(plan.text(at) for at, (_, plan) in enumerate(self._plans)),
                     self._chosen(),
                     "// Binds sizes of dims" + tail,
-                    self._interface(interface),
+                    self._interface(interface, some=some),
                 ]
             )
             + "\n"
@@ -178,7 +181,7 @@ class Source:
             lines.append(f"    {test}return &lab_plan_{at};")
         return "\n".join([*lines, "}"])
 
-    def _interface(self, digest: str) -> str:
+    def _interface(self, digest: str, *, some: bool) -> str:
         name, contents = self._name, self._contents
         sizes = ", ".join(f"dims->{c_name(s)}" for s in contents.symbols) or "0"
         count = len(contents.inputs)
@@ -188,7 +191,16 @@ class Source:
         ]
         weights = "(void *)(uintptr_t)weights" if self._file is not None else "memory"
         unused = "" if contents.symbols else "    (void)dims;\n"
-        return INTERFACE.format(
+        template = INTERFACE
+        if some:  # exported, too, though no header says so
+            begin = template.index("int {name}_run(")
+            run = template[begin : template.index("\n\n", begin)]
+            run = run.replace("{name}_run(", "{name}_some(").replace(
+                "uint32_t step)", "uint32_t step, const unsigned char *asked)"
+            )
+            run = "{name}_export " + run.replace("step, 0)", "step, asked)")
+            template += "\n\n" + run
+        return template.format(
             name=name,
             sizes=sizes,
             given=", ".join([*given, weights]),
@@ -344,7 +356,7 @@ int {name}_run(const {name}_dims *dims, const void *weights, const {name}_in *in
 {unused}    const lab_i64 sizes[] = {{{sizes}}};
     (void)weights, (void)in, (void)out;
     void *const given[] = {{{given}}};
-    return lab_run_all(sizes, given, memory, step);
+    return lab_run_all(sizes, given, memory, step, 0);
 }}
 
 const char *{name}_says(int code) {{

@@ -1,5 +1,7 @@
 // Talk with the kernel: a question, its answer, and what is said where there is no kernel.
 
+import type { Machine } from "./machine";
+
 /** What the kernel answers; panes know the fields of what they ask. */
 export type Reply = Readonly<Record<string, unknown>>;
 
@@ -25,6 +27,8 @@ export interface Live {
   /** Ask, with bytes if they belong to the question; what goes wrong is a sentence in the error. */
   ask(what: string, body?: Readonly<Record<string, unknown>>, data?: ArrayBuffer): Promise<Reply>;
   dispose(): void;
+  /** What computes values in the page itself, once it was told to. */
+  readonly machine?: Machine;
 }
 
 /** As much of a widget's model as is used. */
@@ -49,8 +53,8 @@ const PATIENCE = 60_000;
 const LONGER = 60;
 
 /** Where there is none: in a page, or in a saved notebook. */
-export function withoutKernel(): Live {
-  return { hasKernel: false, sorry: NO_KERNEL, ask: () => Promise.reject(new Error(NO_KERNEL)), dispose: () => undefined };
+export function withoutKernel(machine?: Machine | null): Live {
+  return { ...(machine ? { machine } : {}), hasKernel: false, sorry: NO_KERNEL, ask: () => Promise.reject(new Error(NO_KERNEL)), dispose: () => undefined };
 }
 
 /** The error that an answer tells of. */

@@ -1,7 +1,10 @@
 // The values of a node, which the kernel computes when somebody asks: numbers and a histogram.
 
 import { button, fill, h, s, type Child } from "../parts/dom";
+import { paint, rampOf, scaleOf, sides } from "../parts/heat";
 import type { Live, Reply } from "../data/live";
+import { eachFrame, type Machine } from "../data/machine";
+import { statistics } from "../data/numbers";
 import { css } from "../parts/styles";
 
 css`
@@ -23,6 +26,7 @@ const KNOWN = new WeakMap<Live, Map<string, Reply>>();
 /** A part of a panel: a button, then what the kernel says. */
 export function valuesOf(live: Live, asked: Asked): HTMLElement {
   const host = h("div");
+  if (live.machine) return now(host, live.machine, asked.id);
   const known = KNOWN.get(live) ?? new Map<string, Reply>();
   KNOWN.set(live, known);
   const key = `${asked.run} ${asked.stage} ${asked.id}`;
@@ -40,6 +44,23 @@ export function valuesOf(live: Live, asked: Asked): HTMLElement {
   if (before) fill(host, told(before), button("Compute again", "Compute the values again", ask));
   else if (live.hasKernel) fill(host, button("Compute values", "Compute the values with the interpreter", ask));
   else fill(host, h("p", { class: "ll-faint" }, live.sorry));
+  return host;
+}
+
+/** What a machine in the page computes, for as long as the element is there. */
+function now(host: HTMLElement, machine: Machine, id: number): HTMLElement {
+  const image = h("canvas", { class: "ll-image", role: "img", "aria-label": "The numbers as colours, the last axis across" }), words = h("div");
+  const draw = (): void => {
+    if (!host.isConnected && host.childElementCount) return stop();
+    const value = machine.value(id);
+    if (!value) return void fill(host, h("p", { class: "ll-faint" }, !machine.has(id) ? "This page does not keep it: it is too large, or lived within a pass." : "Press Run: this page then computes it."));
+    if (image.parentNode !== host) fill(host, words, image);
+    fill(words, told(statistics(value.dtype, value.shape, value.numbers)));
+    if (host.isConnected) paint(image, value.numbers, sides(value.shape), rampOf(image), scaleOf(value.numbers));
+  };
+  const stop = eachFrame(machine, draw);
+  draw();
+  requestAnimationFrame(draw); // as soon as it is in the page
   return host;
 }
 

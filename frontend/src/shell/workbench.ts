@@ -18,6 +18,7 @@ import { memory } from "../panes/memory";
 import { pair, type Pair } from "../graph/pair";
 import { remarks } from "../panes/remarks";
 import { rerun } from "../panes/rerun";
+import { machinePane } from "../panes/running";
 import { linkButton } from "./links";
 import { openButton } from "./dropping";
 import { hands } from "./hands";
@@ -63,8 +64,8 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   const clear = button("×", "select nothing (Esc)", () => store.select(null));
   const note = div("");
   const field = h("span"), said = div("ll-strip"), passes = div("ll-strip");
-  const area = div("ll-area");
-  const bench = div("ll-bench", div("ll-bar", title, words, clear, field, !isBeside && openButton(live), linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, said, passes, area);
+  const area = div("ll-area"), runs = h("div");
+  const bench = div("ll-bench", div("ll-bar", title, words, clear, field, !isBeside && openButton(live), linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, said, passes, live.machine ? div("ll-withmachine", runs, area) : area);
   host.append(bench);
   const make: Readonly<Record<string, (at: HTMLElement) => Pane>> = {
     firings: (at) => firings(store, at, live, stepper),
@@ -152,6 +153,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   };
   const strip = timeline(store, passes), about = remarks(store, said);
   lay();
+  const machine = live.machine && machinePane(store, runs, live.machine);
   let frame = 0;
   const watcher = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => {
     cancelAnimationFrame(frame);
@@ -180,7 +182,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
       keys();
       watcher?.disconnect();
       cancelAnimationFrame(frame);
-      for (const pane of [about, strip, ...panes]) pane.dispose();
+      for (const pane of [about, strip, machine, ...panes]) pane?.dispose();
       bench.remove();
     },
   };

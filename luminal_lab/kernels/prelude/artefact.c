@@ -101,8 +101,10 @@ static void lab_copy_all(const lab_copy *copies, int count, const lab_bound *bou
     }
 }
 
-// Runs all launches; `given` are the pointers to inputs and outputs, and then the weights.
-static int lab_run_all(const lab_i64 *dims, void *const *given, void *memory, lab_u32 step) {
+// Runs all launches, or those whose byte in `asked` is not 0; `given` are the pointers to inputs and
+// outputs, and then the weights.
+static int lab_run_all(const lab_i64 *dims, void *const *given, void *memory, lab_u32 step,
+                       const unsigned char *asked) {
     lab_bound bound;
     const int fits = lab_bind(dims, &bound);
     if (fits != LAB_OK) return fits;
@@ -122,6 +124,7 @@ static int lab_run_all(const lab_i64 *dims, void *const *given, void *memory, la
     }
     lab_copy_all(plan->before, plan->before_count, &bound, given, arena);
     for (int at = 0; at < plan->work_count && !fault; at++) {
+        if (asked && !asked[at]) continue;
         const lab_launch *launch = &lab_launches[plan->launches[at]];
         for (int k = 0; k < launch->buffer_count; k++) buffers[k] = values[launch->buffers[k]];
         for (int k = 0; k < launch->dim_count; k++) arguments[k] = dims[launch->dims[k]];

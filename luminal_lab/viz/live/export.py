@@ -2,7 +2,7 @@
 
 The contents are the user's data, so none of them is ever part of a script: the bundle is base64
 in a block that no browser runs, and the static part is escaped. The page's own policy allows only
-our script, by its hash, and no requests.
+our script, by its hash, and no requests; WebAssembly only where the page is one that runs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from luminal_lab.writing import as_path, write_bytes
 CLOSING = re.compile(r"<(?=/script|!--)", re.IGNORECASE)
 """Text that would end a script element or confuse its parser."""
 SERVED = "connect-src 'self'; "
+WASM = " 'wasm-unsafe-eval'"
+RUN = '<script type="text/plain" id="ll-run">{data}</script>\n'
 POLICY = (
-    "default-src 'none'; {served}script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
+    "default-src 'none'; {served}script-src 'sha256-{hash}'{wasm}; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'"
 )
 PAGE = """\
@@ -49,7 +51,7 @@ PAGE = """\
 <div id="ll-page" data-what="{what}" data-theme="{theme}" data-state="{state}"{served}></div>
 </main>
 <script type="text/plain" id="ll-data">{data}</script>
-<script type="module">{script}</script>
+{run}<script type="module">{script}</script>
 </body>
 </html>
 """
@@ -69,6 +71,8 @@ class Exported:
     theme: Theme = "auto"
     state: str = "{}"
     """The initial state as JSON: place, selection, overlay."""
+    computes: bytes = b""
+    """What it needs to run by itself: WebAssembly, weights; empty if it does not."""
     is_served: bool = False
     """Whether this process answers its questions, at the page's own address."""
 
@@ -96,7 +100,14 @@ def page_of(exported: Exported) -> str:
     packed = data if data[:1] == bytes([ZLIB]) else zlib.compress(data, 9)
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     return PAGE.format(
-        policy=POLICY.format(hash=digest, served=SERVED if exported.is_served else ""),
+        policy=POLICY.format(
+            hash=digest,
+            served=SERVED if exported.is_served else "",
+            wasm=WASM if exported.computes else "",
+        ),
+        run=RUN.format(data=base64.b64encode(exported.computes).decode())
+        if exported.computes
+        else "",
         served=" data-served" if exported.is_served else "",
         title=plain(exported.title),
         static=exported.static,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from typing_extensions import override
 
@@ -16,6 +18,7 @@ from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.explorer import SEEN
+from luminal_lab.viz.live.export import check_name, write_page
 from luminal_lab.viz.pages import source_of_facts, times_of_facts
 from luminal_lab.viz.picture import Picture
 
@@ -41,6 +44,25 @@ class Workbench(Live):
         fault = f"board: {self._held.all[self._run].subject.title} has no kernel {name!r}"
         UnknownNameError.unless_known(name, names, fault, f"it has {', '.join(names) or 'none'}")
         return self._held.board(self._run, names.index(name))
+
+    @override
+    def export(
+        self, path: str | Path, *, theme: Theme = "auto", run: bool | Mapping[str, object] = False
+    ) -> None:
+        """Write one HTML page that needs no server, network or kernel.
+
+        With `run` it computes by itself, once a button is pressed: inputs become sliders, a pad to
+        draw on, a field for text, and each node's value changes with them. `run` may also name
+        inputs with their bounds, or the words of tokens and classes, as in
+        run={"gain": (0, 10), "digit": "0123456789"}. It needs the package ziglang.
+        """
+        check_name(path)
+        exported = self._exported(theme)
+        if run is not False:
+            from luminal_lab.viz.live.computing import computed  # noqa: PLC0415  # loaded when used
+
+            exported = replace(exported, computes=computed(self.backed, run).packed)
+        write_page(path, exported)
 
     @override
     def words(self) -> str:

@@ -1,0 +1,221 @@
+// A compile that runs in the page: a button, then its inputs, its results, and each node's value.
+
+import { button, div, fill, h, link } from "../parts/dom";
+import { paint, rampOf, scaleOf, sides } from "../parts/heat";
+import { eachFrame, type Machine, type Result, type Value } from "../data/machine";
+import { statistics } from "../data/numbers";
+import { knob, type Knob } from "./controls";
+import { ofPython } from "../graph/overlays";
+import type { Pane, Store } from "../data/store";
+import { css } from "../parts/styles";
+import { bytes } from "../data/units";
+
+css`
+/* What changes is laid out by itself: else each frame lays the whole page out. */
+.ll-machine { flex: 0 0 300px; min-width: 0; overflow: auto; contain: strict; border-right: 1px solid var(--ll-line); padding: 8px 10px 12px; }
+.ll-machine > h2, .ll-machine h2 { font-size: 13px; font-weight: 600; margin: 0 0 6px; }
+.ll-machine p { margin: 4px 0; } .ll-machine > div.ll-faint { font-size: 11px; margin: -4px 0 8px; } .ll-ran { height: 16px; contain: strict; }
+.ll-go { font-weight: 600; padding: 4px 18px; border-color: var(--ll-accent); background: var(--ll-chosen); }
+.ll-withmachine { display: flex; flex: 1 1 0; min-height: 0; min-width: 0; }
+.ll-withmachine > .ll-area { min-width: 0; }
+.ll-class { display: grid; grid-template-columns: minmax(2ch, max-content) minmax(0, 1fr) 7ch; gap: 8px; align-items: center; font: 12px var(--ll-mono); white-space: pre; height: 16px; contain: strict; }
+.ll-class > i { height: 12px; background: var(--ll-edge); border-radius: 2px; min-width: 1px; } .ll-class.ll-most > i { background: var(--ll-accent); } .ll-class.ll-most { font-weight: 600; }
+.ll-class > :last-child { text-align: right; }
+.ll-resulted { margin: 0 0 10px; } .ll-resulted > h3 { font-size: 12px; font-weight: 600; margin: 0 0 3px; } .ll-large { font: 600 20px var(--ll-mono); }
+.ll-nodes { border-top: 1px solid var(--ll-line); margin-top: 4px; font: 11px var(--ll-mono); }
+.ll-noderow { display: grid; grid-template-columns: minmax(0, 1fr) 15ch 62px; gap: 6px; align-items: center; height: 22px; contain: strict; }
+.ll-noderow > :nth-child(2) { text-align: right; } .ll-noderow canvas, .ll-strip canvas { width: 62px; height: 14px; image-rendering: pixelated; border: 1px solid var(--ll-line); }
+.ll-noderow > .ll-link { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font: inherit; text-decoration: none; }
+.ll-noderow[data-chosen] { background: var(--ll-chosen); }
+.ll-image { width: 100%; max-height: 180px; image-rendering: pixelated; border: 1px solid var(--ll-line); }
+@container (max-width: 760px) { .ll-withmachine { flex-direction: column; } .ll-machine { flex: 0 1 46%; border-right: 0; border-bottom: 1px solid var(--ll-line); } }
+`;
+
+/** Up to so many rows of nodes are made. */
+const MOST = 400;
+/** After so many milliseconds without a change the picture gets its colours anew. */
+const CALM = 80;
+const TITLE = "size of values now";
+
+export function machinePane(store: Store, host: HTMLElement, machine: Machine): Pane {
+  const note = div("ll-faint"), body = h("div");
+  for (const [name, value] of Object.entries({ class: "ll-machine", role: "complementary", "aria-label": "Run it here" })) host.setAttribute(name, value);
+  // So that a reader's console has its values, too.
+  Object.assign(host, { machine });
+  const stops: (() => void)[] = [];
+  const [wasm, weights] = machine.sizes;
+  const go = button("Run", "Run it in this page", () => {
+    go.disabled = true;
+    machine.start().then(begin, failed);
+  }, { class: "ll-button ll-go" });
+  const failed = (error: Error): void => {
+    note.classList.remove("ll-ran");
+    fill(note, h("p", { class: "ll-sorry", role: "alert" }, error.message));
+    go.disabled = false;
+  };
+  fill(
+    host,
+    h("h2", null, "Run it here"),
+    note,
+    body,
+  );
+  fill(body, go, h("p", { class: "ll-faint" }, `${bytes(wasm)} of WebAssembly${weights ? ` and ${bytes(weights)} of weights` : ""} are in this page. Nothing runs before you press, and nothing is ever sent.`));
+  const begin = (): void => {
+    const knobs = machine.inputs.map((_, at) => knob(machine, at));
+    const results = machine.results.map((result) => resulted(machine, result, knobs));
+    const nodes = nodeRows(store, machine, host), colours = h("input", { type: "checkbox", checked: true, onchange: () => colour() });
+    let calm: ReturnType<typeof setTimeout> | undefined;
+    const colour = (): void => {
+      if (!colours.checked) return void (store.overlay?.name === TITLE && store.setOverlay(null));
+      if (store.overlay && store.overlay.name !== TITLE) return;
+      const values: Record<string, number> = {}, texts: Record<string, string> = {}, { run, place } = store;
+      const ids = Array.from(run.lines(place.stage), (row) => run.id[row]!);
+      machine.need(ids);
+      for (const id of ids) {
+        const value = machine.value(id);
+        if (!value?.numbers.length) continue;
+        values[id] = typical(value.numbers);
+        texts[id] = value.numbers.length > 1 ? `≈ ${brief(values[id]!)}` : brief(value.numbers[0]!);
+      }
+      store.setOverlay(ofPython(run, { title: TITLE, values, texts }));
+    };
+    const draw = (): void => {
+      try {
+        machine.spent = 0;
+        const began = performance.now();
+        for (const one of [nodes, ...knobs, ...results]) one.draw(); // what measures comes first
+        note.classList.add("ll-ran");
+        note.textContent = `computed in ${milliseconds(machine.spent)}, drawn in ${milliseconds(performance.now() - began - machine.spent)}`;
+        clearTimeout(calm);
+        calm = setTimeout(colour, CALM);
+      } catch (error) {
+        failed(error as Error);
+      }
+    };
+    stops.push(eachFrame(machine, draw), store.on("place", draw), store.on("selection", () => nodes.draw()), store.on("bundle", draw), () => clearTimeout(calm));
+    fill(
+      body,
+      knobs.length ? knobs.map(({ element }) => element) : h("p", { class: "ll-faint" }, "It has no inputs."),
+      results.map(({ element }) => element),
+      h("label", null, colours, " colour the graph by its values"),
+      nodes.element,
+    );
+    draw();
+    colour();
+    (host.querySelector<HTMLElement>("input, canvas") ?? host).focus({ preventScroll: true });
+  };
+  // A pane that was laid out anew goes on.
+  if (machine.isRunning) begin();
+  return { dispose: () => stops.forEach((stop) => stop()) };
+}
+
+function milliseconds(value: number): string {
+  return value < 0.05 ? "< 0.1 ms" : `${value.toFixed(1)} ms`;
+}
+
+function brief(value: number, digits = 3): string {
+  const size = Math.abs(value);
+  return size !== 0 && Number.isFinite(value) && (size >= 1e5 || size < 1e-3) ? value.toExponential(digits > 2 ? 1 : 0) : String(Number(value.toPrecision(digits)));
+}
+
+/** The root of the mean square of some of the numbers. */
+function typical(numbers: ArrayLike<number>): number {
+  const step = Math.max(1, Math.ceil(numbers.length / 1024));
+  let total = 0, many = 0;
+  for (let at = 0; at < numbers.length; at += step) {
+    if (!Number.isFinite(numbers[at]!)) continue;
+    total += numbers[at]! ** 2;
+    many++;
+  }
+  return many ? Math.sqrt(total / many) : 0;
+}
+
+interface Part {
+  readonly element: HTMLElement;
+  draw(): void;
+}
+
+/** So many classes have a bar each; of more, the largest ones. */
+const CLASSES = 16, LARGEST = 8;
+
+/** A result: one number, bars of classes, or a picture. */
+function resulted(machine: Machine, result: Result, knobs: readonly Knob[]): Part {
+  const host = h("div"), text = knobs.find(({ field }) => field);
+  const typedWords = machine.inputs.find(({ control }) => control.kind === "text")?.control.words ?? null;
+  const element = div("ll-resulted", result.name && h("h3", null, result.name), host);
+  let bars: HTMLElement[] = [], image: HTMLCanvasElement | null = null, more: HTMLButtonElement | null = null, next = "";
+  const line = (value: Value): string => String(statistics(value.dtype, value.shape, value.numbers)["text"]);
+  const draw = (): void => {
+    const value = machine.value(result.id);
+    if (!value) return void fill(host, h("p", { class: "ll-faint" }, "This page does not keep it."));
+    const { numbers, shape } = value, many = numbers.length, isRow = (shape.at(-1) ?? 1) === many;
+    if (many === 1) return void fill(host, div("ll-large", brief(numbers[0]!)));
+    const words = result.words ?? (typedWords?.length === many ? typedWords : null);
+    if (isRow && (many <= CLASSES || words)) {
+      const order = Array.from({ length: many }, (_, at) => at);
+      if (many > CLASSES) order.sort((a, b) => numbers[b]! - numbers[a]!).splice(LARGEST);
+      const top = scaleOf(numbers), best = order.reduce((one, at) => (numbers[at]! > numbers[one]! ? at : one), order[0]!);
+      if (bars.length !== order.length) {
+        bars = order.map(() => div("ll-class", h("span"), h("i"), h("span")));
+        next = "";
+        more = text && words === typedWords && words ? button("go on", "Put the likeliest token behind the text", () => {
+          text.field!.value += next;
+          text.field!.dispatchEvent(new Event("input"));
+        }) : null;
+        fill(host, bars, more);
+      }
+      next = words?.[best] ?? "";
+      order.forEach((at, row) => {
+        const [label, bar, number] = bars[row]!.children as unknown as HTMLElement[];
+        bars[row]!.classList.toggle("ll-most", at === best);
+        label!.textContent = words ? (words[at] ?? "").replace(/\n/g, "↵").replace(/^ $/, "␣") : String(at);
+        bar!.style.width = `${(100 * Math.abs(numbers[at]!)) / top}%`;
+        number!.textContent = brief(numbers[at]!);
+      });
+      return;
+    }
+    if (!image) fill(host, (image = h("canvas", { class: "ll-image", role: "img", "aria-label": `The numbers of ${result.name || "the result"}` })), h("p", { class: "ll-faint" }));
+    paint(image, numbers, sides(shape), rampOf(image), scaleOf(numbers));
+    image.nextElementSibling!.textContent = line(value);
+  };
+  return { element, draw };
+}
+
+/** A row for each node of the graph in sight; those out of sight are not drawn, and nothing is computed for them. */
+function nodeRows(store: Store, machine: Machine, view: HTMLElement): Part {
+  const list = div("ll-nodes"), element = h("div", null, h("h2", null, "Every value"), list);
+  let rows: { id: number; row: HTMLElement; stats: HTMLElement; strip: HTMLCanvasElement }[] = [], laid = "";
+  const lay = (): void => {
+    const { run, place } = store, key = `${place.run} ${place.stage} ${store.bundle.runs.length}`;
+    if (key === laid) return;
+    laid = key;
+    const known = Array.from(run.lines(place.stage)).filter((row) => machine.has(run.id[row]!));
+    rows = known.slice(0, MOST).map((at) => {
+      const id = run.id[at]!, stats = h("span"), strip = h("canvas", { width: 31, height: 1 });
+      const name = link([`%${run.name(at)} `, h("span", { class: "ll-faint" }, run.label(at))], () => store.select({ kind: "node", stage: store.place.stage, ids: [id] }), { title: run.text(at) });
+      return { id, row: div("ll-noderow", name, stats, strip), stats, strip };
+    });
+    fill(list, rows.map(({ row }) => row), known.length > MOST && h("p", { class: "ll-faint" }, `and ${known.length - MOST} more: select one in the graph`));
+  };
+  const draw = (): void => {
+    lay();
+    const { top, bottom } = view.getBoundingClientRect(), begin = list.getBoundingClientRect().top, high = rows[0]?.row.offsetHeight || 22;
+    const first = Math.max(0, Math.floor((top - begin) / high)), last = Math.ceil((bottom - begin) / high);
+    const seen = rows.slice(first, Math.max(first, last)), ramp = rampOf(list), { selected } = store;
+    machine.need(seen.map(({ id }) => id));
+    for (const { id, row, stats, strip } of seen) {
+      const { numbers } = machine.value(id)!, step = Math.max(1, Math.ceil(numbers.length / 4096));
+      let low = Infinity, high = -Infinity;
+      for (let at = 0; at < numbers.length; at += step) {
+        const value = numbers[at]!;
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+      stats.textContent = low === high ? brief(low) : `${brief(low, 2)} … ${brief(high, 2)}`;
+      paint(strip, numbers, [1, numbers.length], ramp, scaleOf(numbers, step), 62);
+      row.toggleAttribute("data-chosen", selected?.kind === "node" && selected.ids.includes(id));
+    }
+  };
+  view.addEventListener("scroll", () => requestAnimationFrame(draw));
+  return { element, draw };
+}

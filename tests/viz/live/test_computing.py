@@ -1,0 +1,113 @@
+"""What a page that computes is refused, and how its inputs are changed."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.artefact import spread, targets
+from luminal_lab.errors import ArgumentError, DeviceError, UnknownNameError
+from luminal_lab.viz.live.computing import computed
+from tests.expect import error_of
+
+WIDE = 24
+
+
+def graph() -> ll.Graph:
+    cx = ll.Graph("g")
+    x, at = cx.tensor((3,), name="x"), cx.tensor((2,), "int64", name="at")
+    image = cx.tensor((1, WIDE, WIDE), name="image")
+    (x.gather(0, at).sum() + image.mean()).named("y").retrieve()
+    x.set([1, -4, 3])
+    at.set([0, 2])
+    image.set(np.full((1, WIDE, WIDE), 0.5, "float32"))
+    return cx
+
+
+WRONG: Any = "x"
+
+
+def header(cx: ll.Graph, run: Any = True) -> dict[str, Any]:
+    packed = zlib.decompress(computed(cx.workbench().backed, run).packed)
+    return json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
+
+
+@pytest.mark.needs("ziglang")
+def test_inputs_have_controls_that_suit_them() -> None:
+    controls = [tuple(one.values())[:3] for one in header(graph())["controls"]]
+    assert controls == [("sliders", -8, 8), ("sliders", 0, 2), ("pad", 0, 1)]
+    told = header(graph(), {"x": (0, 5), "at": ["a", "b", "c"], "y": ["sum"]})
+    assert [tuple(one.values()) for one in told["controls"]][:2] == [
+        ("sliders", 0, 5, None),
+        ("text", 0, 2, ["a", "b", "c"]),
+    ]
+    assert [(one["name"], one["words"]) for one in told["results"]] == [("y", ["sum"])]
+
+
+@pytest.mark.needs("ziglang")
+def test_a_graph_that_was_not_compiled_runs_too(tmp_path: Path) -> None:
+    cx = graph()
+    made = header(cx)
+    assert {node.id for node in cx.ir} == set(made["ids"])
+    cx.workbench().export(tmp_path / "page.html", run=True)
+    assert "wasm-unsafe-eval" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.needs("ziglang")
+def test_what_is_too_large_is_computed_where_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread, "LARGEST", (WIDE,))
+    cx = ll.Graph("g")
+    x = cx.tensor((WIDE, WIDE), name="x")
+    (x * 2 + 1).sin().sum(-1).named("y").retrieve()
+    made = header(cx)
+    kept = {cx.ir[id].op.name for id in made["ids"]}
+    assert kept == {"input", "sum_reduce", "reshape"}
+    monkeypatch.setattr(spread, "ROOM", WIDE)
+    error = error_of(lambda: header(cx), DeviceError)
+    assert error.message.startswith("export: the values of all nodes take more than 0 MB")
+
+
+def test_what_calls_python_is_refused_by_node_and_line(tmp_path: Path) -> None:
+    cx = ll.Graph()
+    x = cx.tensor((3,), name="x")
+    cx.function(np.sort, x, shape=(3,)).named("sorted").retrieve()
+    page = tmp_path / "page.html"
+    error = error_of(lambda: cx.workbench().export(page, run=True), DeviceError)
+    assert error.message == (
+        "export: %sorted calls a function of Python's, so the model cannot run without Python"
+    )
+    assert "test_computing.py" in str(error.where)
+    assert not page.exists()
+
+
+def test_without_zig_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(asked: str) -> None:
+        raise DeviceError(f"compiler: there is no {asked!r}")
+
+    monkeypatch.setattr(targets, "find_compiler", none)
+    page = tmp_path / "page.html"
+    error = error_of(lambda: graph().workbench().export(page, run=True), DeviceError)
+    assert error.message == "export: a page that runs is compiled by zig, and this machine has none"
+    assert error.hint == "pip install ziglang; a page without run=True needs no compiler"
+    assert not page.exists()
+
+
+def test_wrong_words_about_inputs() -> None:
+    backed = graph().workbench().backed
+    error = error_of(lambda: computed(backed, {"z": (0, 1)}), UnknownNameError)
+    assert error.message == "export: run mentions 'z', which is neither an input nor an output"
+    for like in ((3, 1), (0, float("inf")), [], 7, [1, 2, 3], (0, 1, 2)):
+        error = error_of(lambda like=like: computed(backed, {"x": like}), ArgumentError)
+        assert error.message == (
+            f"export: run gives 'x' {like!r}, which are neither two bounds, the lower one first, "
+            "nor words"
+        )
+    assert error_of(lambda: computed(backed, WRONG), ArgumentError).message == "export: run is 'x'"
+    error = error_of(lambda: computed((*backed, *backed), True), ArgumentError)
+    assert error.message == "export: run=True needs one graph or compile, and here are 2"
