@@ -505,7 +505,7 @@ REASONS = {
     "devices/metal/engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/gpu/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
     "devices/cpu/planned.py pickle.loads": "what this user's processes have kept, with its digest",
-    "kernels/memory/numbers.py exec": "arithmetic on sizes, written from dims",
+    "kernels/definition/numbers.py exec": "arithmetic on sizes, written from dims",
     "devices/cpu/assembly.py subprocess.run": "a disassembler, on what has passed the gate",
     "devices/gpu/sass.py subprocess.run": "a disassembler, on what NVRTC has made",
     "devices/cpu/trial.py Popen": "what compile_library has made, behind the gate",

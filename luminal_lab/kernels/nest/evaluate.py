@@ -20,6 +20,7 @@ from luminal_lab.core.op import TensorType, ints, tuple_text
 from luminal_lab.core.random import uniform
 from luminal_lab.errors import RangeError
 from luminal_lab.kernels.definition.cost import NO_DIMS
+from luminal_lab.kernels.definition.numbers import Numbers
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
@@ -30,7 +31,6 @@ from luminal_lab.kernels.definition.terms import (
     Read,
     Term,
 )
-from luminal_lab.kernels.memory.numbers import Numbers
 from luminal_lab.kernels.nest.nest import Block, Fetch, Local, Loop, Nest, Set, Statement, When
 
 Run: TypeAlias = Callable[[], None]
