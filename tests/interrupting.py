@@ -38,6 +38,7 @@ from luminal_lab.core.verify import verify
 from luminal_lab.devices.build import cache, toolchain
 from luminal_lab.emulator import Call, emulate
 from luminal_lab.progress import _OUTERMOST, progress
+from tests.kept import entries
 
 OURS = str(Path(ll.__file__).parent) + os.sep
 TRACED = contextlib.__file__, subprocess.__file__, threading.__file__
@@ -153,7 +154,7 @@ def sound() -> None:
     assert folder is not None
     drafts = [path.name for path in folder.glob(f"{cache.DRAFT}*")]
     assert not drafts, f"drafts are left: {drafts}"
-    damaged = [entry for entry in cache.entries() if entry.fault]
+    damaged = [entry for entry in entries() if entry.fault]
     assert not damaged, f"entries are damaged: {damaged}"
 
 

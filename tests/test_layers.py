@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,8 +94,9 @@ def faults(sources: Mapping[str, str]) -> list[str]:
     for module, source in sources.items():
         tree = ast.parse(source, module)  # and no longer kept: a hundred thousand lines are large
         found += name_faults(module)
-        found += tree_faults(module, tree)
-        imports[module] = list(imports_of(tree, sources))
+        nodes = [*ast.walk(tree)]
+        found += tree_faults(module, nodes)
+        imports[module] = sorted(imports_of(nodes, sources), key=lambda one: one.line)
         found += import_faults(module, imports[module])
         if place_of(module) == "core" and not f"{module}.".startswith("luminal_lab.core.ops."):
             core += code_lines(source, tree)
@@ -143,9 +144,9 @@ def name_faults(module: str) -> Iterator[str]:
             yield f"{module}: a module is named after its job, and {word!r} names none"
 
 
-def tree_faults(module: str, tree: ast.AST) -> Iterator[str]:
+def tree_faults(module: str, nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Yield the relative imports of a module, and where it reads the environment."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.ImportFrom(level=level) if level:
                 yield f"{module}:{node.lineno}: a relative import"
@@ -176,9 +177,16 @@ def import_faults(module: str, imports: list[Import]) -> Iterator[str]:
             yield f"{at} may import, of others, {', '.join(sorted(CORE_LIBRARIES))}"
 
 
-def imports_of(tree: ast.AST, sources: Mapping[str, str]) -> Iterator[Import]:
-    """Yield every import below `tree`, those by a constant `import_module(…)` included."""
-    for node, typing_only in nodes_of(tree):
+def imports_of(nodes: Sequence[ast.AST], sources: Mapping[str, str]) -> Iterator[Import]:
+    """Yield every import of a module, those by a constant `import_module(…)` included."""
+    for_types = {
+        id(inner)
+        for node in nodes
+        if isinstance(node, ast.If) and is_for_types(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 targets = [name.name for name in names]
@@ -192,7 +200,7 @@ def imports_of(tree: ast.AST, sources: Mapping[str, str]) -> Iterator[Import]:
             case _:
                 continue
         for target in targets:
-            yield Import(target, node.lineno, typing_only)
+            yield Import(target, node.lineno, id(node) in for_types)
 
 
 def from_target(package: str, name: str, sources: Mapping[str, str]) -> str:
@@ -202,21 +210,10 @@ def from_target(package: str, name: str, sources: Mapping[str, str]) -> str:
     return module if is_place or module in sources else package
 
 
-def nodes_of(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield all nodes in order, each with whether `if TYPE_CHECKING:` stands around it."""
-    waiting = [(tree, False)]
-    while waiting:
-        node, typing_only = waiting.pop()
-        yield node, typing_only
-        guarded: list[ast.stmt] = []
-        if isinstance(node, ast.If):
-            match node.test:
-                case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
-                    guarded = node.body
-                case _:
-                    pass
-        children = [*ast.iter_child_nodes(node)]
-        waiting += [(child, typing_only or child in guarded) for child in reversed(children)]
+def is_for_types(test: ast.expr) -> bool:
+    """Return whether what a condition guards is only there for type checkers."""
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"
 
 
 def code_lines(source: str, tree: ast.AST) -> int:

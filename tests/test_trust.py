@@ -20,7 +20,6 @@ import luminal_lab as ll
 from luminal_lab import cli, devices, trust
 from luminal_lab.cli.open import page_of
 from luminal_lab.core.ops import user_kernels
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.toolchain import build, compile_library, find_compiler
 from luminal_lab.devices.gpu.nvrtc import compile_cuda
 from luminal_lab.devices.metal.engine import MetalEngine
@@ -33,6 +32,7 @@ from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.replies import ASKS, Replies
 from luminal_lab.viz.live.shown import FORMATTERS
 from tests.foreign import Foreign
+from tests.kept import entries
 from tests.needs import need
 from tests.search.planted import guess
 
@@ -435,7 +435,7 @@ def test_a_files_code_is_not_run_unless_it_is_trusted(
         way.go(given, False)
     assert not given.was_run
     # Nor is it kept, to be loaded some other time.
-    assert not any(given.mark.name in entry.source for entry in cache.entries())
+    assert not any(given.mark.name in entry.source for entry in entries())
     signing = [one for one in COMMANDS["trust"] if isinstance(one, Way)]
     assert way in signing or not trust.signed()
     if way.runs:
@@ -505,7 +505,7 @@ REASONS = {
     "devices/metal/engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/gpu/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
     "devices/cpu/planned.py pickle.loads": "what this user's processes have kept, with its digest",
-    "kernels/memory/numbers.py exec": "arithmetic on sizes, written from dims",
+    "kernels/definition/numbers.py exec": "arithmetic on sizes, written from dims",
     "devices/cpu/assembly.py subprocess.run": "a disassembler, on what has passed the gate",
     "devices/gpu/sass.py subprocess.run": "a disassembler, on what NVRTC has made",
     "devices/cpu/trial.py Popen": "what compile_library has made, behind the gate",

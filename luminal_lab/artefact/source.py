@@ -16,7 +16,7 @@ from luminal_lab.core.dims.expression import Atom, products
 from luminal_lab.core.dims.limits import interval
 from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.memory.numbers import Numbers
+from luminal_lab.kernels.definition.numbers import Numbers
 from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.render.c.program import most_given, private_source
 from luminal_lab.kernels.render.index import index_c

@@ -15,7 +15,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.cpu.plan import CPUPlan
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.memory.numbers import Numbers
+from luminal_lab.kernels.definition.numbers import Numbers
 
 
 class Pointers:

@@ -19,10 +19,10 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.devices.build import cache, toolchain
-from luminal_lab.devices.build.cache import entries
 from luminal_lab.devices.build.toolchain import find_compiler, kernel_at
 from luminal_lab.errors import DeviceError, LabError, LabWarning
 from tests.expect import error_of
+from tests.kept import entries
 from tests.processes import children, descendants
 
 

@@ -24,13 +24,10 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import EAGAIN, EDQUOT, EFBIG, EINVAL, EMFILE, ENFILE, ENOMEM, ENOSPC
 from pathlib import Path
 from typing import Final, TypeAlias, cast
-
-from typing_extensions import override
 
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.located import device_error
@@ -99,68 +96,6 @@ def temporary_folder() -> Path:
         return Path(tempfile.gettempdir())
     except FileNotFoundError:  # Python has tried all the places that it knows
         return Path(tempfile.gettempprefix()).absolute().parent
-
-
-@dataclass(frozen=True)
-class CachedLibrary:
-    """A library on disk: what made it, from what, when, and what is wrong with it, if anything."""
-
-    path: Path
-    size: int
-    used: datetime
-    created: datetime | None
-    made_by: str
-    fault: str | None
-
-    @property
-    def source(self) -> str:
-        """What the library was made from; empty if that is lost."""
-        try:
-            return (self.path / SOURCE).read_bytes().decode("utf-8", "replace")
-        except OSError:
-            return ""
-
-    @property
-    def head(self) -> str:
-        """The first line of the source that says something of its own."""
-        lines = (line.strip() for line in self.source.split("\n"))
-        return cut_text(next((line for line in lines if line and line[0] != "#"), ""), 60)
-
-    @override
-    def __str__(self) -> str:
-        content = f"damaged: {self.fault}" if self.fault else self.head
-        when = self.used.astimezone().strftime("%Y-%m-%d %H:%M")
-        return (
-            f"{bytes_text(self.size):>9}  {when:<16}  {cut_text(self.made_by, 40):<40}  {content}"
-        )
-
-
-class CachedLibraries(tuple[CachedLibrary, ...]):
-    """The cached libraries, last used first; shown as a table."""
-
-    __slots__ = ()
-
-    @override
-    def __repr__(self) -> str:
-        if not self:
-            return "no libraries"
-        total = bytes_text(sum(entry.size for entry in self))
-        title = f"{len(self)} {'library' if len(self) == 1 else 'libraries'}, {total}"
-        folders = ", ".join(dict.fromkeys(str(entry.path.parent) for entry in self))
-        columns = f"{'size':>9}  {'last used':<16}  {'made by':<40}  source"
-        return "\n".join([f"{title}, in {folders}", columns, *map(str, self)])
-
-
-def entries(folder: str | Path | None = None) -> CachedLibraries:
-    """Return everything cached, each entry checked; by default in the user's folder."""
-    listed = [_entry(path) for folder_ in Cache(folder).folders for path in entry_paths(folder_)]
-    existing = (entry for entry in listed if entry is not None)
-    return CachedLibraries(sorted(existing, key=lambda entry: entry.used, reverse=True))
-
-
-def clear(folder: str | Path | None = None) -> int:
-    """Remove everything cached, and return how many entries there were."""
-    return sum(remove(path) for folder_ in Cache(folder).folders for path in entry_paths(folder_))
 
 
 class Cache:
@@ -508,20 +443,6 @@ def use_of(path: Path) -> tuple[float, int]:
         return used, sum(status.st_size // max(1, status.st_nlink) for status in each)
     except OSError:
         return 0.0, 0
-
-
-def _entry(path: Path) -> CachedLibrary | None:
-    """Return what there is to say about an entry; None if it is gone."""
-    fault, (used, size), facts = _fault(path), use_of(path), dict[str, object]()
-    if not os.path.lexists(path):
-        return None
-    with suppress(OSError):
-        facts = _facts(path)
-    created = None
-    with suppress(ValueError):
-        created = datetime.fromisoformat(str(facts.get("created")))
-    when = datetime.fromtimestamp(used, UTC)
-    return CachedLibrary(path, size, when, created, str(facts.get("made_by", "?")), fault)
 
 
 def bytes_text(size: float) -> str:

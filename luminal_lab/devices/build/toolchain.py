@@ -555,15 +555,12 @@ def window(source: str, line: int, around: int = 3) -> str:
     )
 
 
-def run_program(
-    command: list[str], folder: Path, timeout: float, hangs: Callable[[], bool] | None = None
-) -> tuple[int, str]:
+def run_program(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
     """Run a program, and return its status and the beginning of its output.
 
-    Nothing that it starts outlives it; its temporary files go into the folder too. After some
-    seconds `hangs` is asked whether to keep waiting.
+    Nothing that it starts outlives it; its temporary files go into the folder too.
     """
-    (end,) = run_programs([(command, folder)], timeout, hangs)
+    (end,) = run_programs([(command, folder)], timeout)
     if isinstance(end, subprocess.TimeoutExpired):
         raise end
     return end
@@ -579,7 +576,7 @@ def run_programs(
     """Run programs in their folders, and return how each of them ended, as `run_program` does.
 
     Once one has failed, those after it are ended, and the list ends with it. If `stop` is set, all
-    are ended.
+    are ended. After some seconds `hangs` is asked whether to keep waiting.
     """
     runs: list[_Running] = []
     shown = progress("the compiler") if stop is None else Progress()

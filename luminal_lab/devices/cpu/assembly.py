@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ParamSpec
 
 from luminal_lab.devices.build.toolchain import (
     Compiler,
@@ -28,7 +27,6 @@ from luminal_lab.machines.assembly import Assembly, assembly_of, disassembly_of
 from luminal_lab.machines.here import this_machine
 from luminal_lab.trust import admit
 
-P = ParamSpec("P")
 SECONDS = 60.0
 """The seconds that a tool may take."""
 FILE, RESULT = "kernel.c", "kernel.s"
@@ -49,19 +47,8 @@ def cpu_maker(
             usual(definition, name) if schedule is None else bare.kernel(definition, name, schedule)
         )
 
-    def ready(make: Callable[P, Kernel]) -> Callable[P, Kernel]:
-        def made(*given: P.args, **named: P.kwargs) -> Kernel:
-            return replace(make(*given, **named), assemble=partial(assembled, compiler=compiler))
-
-        return made
-
-    return replace(
-        bare,
-        kernel=ready(kernel),
-        moving=ready(bare.moving),
-        user=ready(bare.user),
-        compared=ready(bare.compared),
-    )
+    assemble = partial(assembled, compiler=compiler)
+    return replace(bare, kernel=kernel).each(lambda made: replace(made, assemble=assemble))
 
 
 def assembled(kernel: Kernel, compiler: Compiler | None = None) -> Assembly:

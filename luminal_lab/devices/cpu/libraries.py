@@ -323,13 +323,6 @@ class ProgramLibraries:
         return libraries
 
 
-def libraries_of(
-    kernels: Sequence[Kernel], compiler: Compiler, behind: Behind | None = None
-) -> Libraries:
-    """Return the libraries that have these kernels, and the pool; missing ones are compiled."""
-    return ProgramLibraries(kernels, compiler, behind).whole()
-
-
 def _wanted(kernel: Kernel | None, compiler: Compiler) -> _Missing:
     """Return what a library must have for a kernel, or for the pool."""
     source = pool_source() if kernel is None else nameless_source(kernel)

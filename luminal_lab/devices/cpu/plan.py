@@ -20,8 +20,8 @@ from luminal_lab.devices.runtime.blocks import MemoryBlock, address_of
 from luminal_lab.devices.runtime.plan import Bound, PlacedMemory, RunPlan, RunRequest
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
+from luminal_lab.kernels.definition.numbers import Numbers
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.memory.numbers import Numbers
 from luminal_lab.kernels.user.kernel import check_tasks
 
 if TYPE_CHECKING:

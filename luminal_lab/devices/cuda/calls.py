@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
 
 from luminal_lab.devices.gpu.engine import Argument
 from luminal_lab.devices.runtime.blocks import MemoryBlock
@@ -25,6 +28,18 @@ class DeviceMemory:
         self.owner, self.address, self.bytes = owner, address, size
 
 
+class ManagedBlock(MemoryBlock):
+    """Memory that host and GPU see, and whose pages lie where they were last used."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: object, address: int, size: int) -> None:
+        self.owner = owner
+        seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(address)
+        seen.owner = owner  # an array in it keeps the memory
+        self.lie_in(np.frombuffer(seen, np.uint8), size)
+
+
 class Sized(NamedTuple):
     """What one launch is: a function, its grid, its shared memory and its arguments."""
 
@@ -38,7 +53,7 @@ class Sized(NamedTuple):
 class Driver(ABC):
     """A GPU and a stream on it. Whatever fails raises one of `errors`, or a MemoryError."""
 
-    clock: ClassVar[str]
+    clock: ClassVar[str] = "CUDA events"
     """What measures times."""
     has_cublas: ClassVar[bool] = False
     """Whether it brings cuBLAS along."""

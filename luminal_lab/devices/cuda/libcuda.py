@@ -30,6 +30,7 @@ from luminal_lab.devices.cuda.calls import (
     DeviceMemory,
     Driver,
     Graph,
+    ManagedBlock,
     Sized,
 )
 from luminal_lab.devices.gpu.engine import Argument, Location, Mapped
@@ -207,22 +208,9 @@ class Held:
         weakref.finalize(self, _typed(release), handle).atexit = False
 
 
-class ManagedBlock(MemoryBlock):
-    """Memory that host and GPU see, and whose pages lie where they were last used."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self, owner: Held, size: int) -> None:
-        self.owner = owner
-        seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(owner.handle)
-        seen.owner = owner  # an array in it keeps the memory
-        self.lie_in(np.frombuffer(seen, np.uint8), size)
-
-
 class Libcuda(Driver):
     """The first GPU that the driver shows, and a stream of its own."""
 
-    clock: ClassVar[str] = "CUDA events"
     errors: tuple[type[Exception], ...] = (LibcudaError,)
     number = 0
 
@@ -282,7 +270,7 @@ class Libcuda(Driver):
     @override
     def share(self, size: int) -> MemoryBlock:
         address = self._memory("cuMemAllocManaged", size, FOR_ALL)
-        return ManagedBlock(Held(address, "cuMemFree_v2"), size)
+        return ManagedBlock(Held(address, "cuMemFree_v2"), address, size)
 
     def _memory(self, name: str, size: int, *more: int) -> int:
         self._enter()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -11,7 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.build.located import device_error
+from luminal_lab.devices.build.located import device_error, optional
 from luminal_lab.devices.cuda.calls import (
     NO_DEVICE,
     NOT_READY,
@@ -20,6 +18,7 @@ from luminal_lab.devices.cuda.calls import (
     DeviceMemory,
     Driver,
     Graph,
+    ManagedBlock,
     Sized,
     version_text,
 )
@@ -33,11 +32,7 @@ CONCURRENT: Final = "cudaDevAttrConcurrentManagedAccess"
 
 def import_cupy() -> Any:  # noqa: ANN401  # CuPy has no types
     """Return CuPy, or say that it is not there."""
-    try:
-        return importlib.import_module("cupy")
-    except ImportError as error:
-        fault = f"cuda: CuPy, which runs kernels, is not installed ({error})"
-        raise device_error(fault, hint=f'pip install "luminal-lab[cuda]"; {STILL}') from error
+    return optional("cupy", "cuda: CuPy", f'pip install "luminal-lab[cuda]"; {STILL}')
 
 
 def is_installed() -> bool:
@@ -49,22 +44,9 @@ def is_installed() -> bool:
     return True
 
 
-class ManagedBlock(MemoryBlock):
-    """Memory that host and GPU see, and whose pages lie where they were last used."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self, owner: object, address: int, size: int) -> None:
-        self.owner = owner
-        seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(address)
-        seen.owner = owner  # an array in it keeps the memory
-        self.lie_in(np.frombuffer(seen, np.uint8), size)
-
-
 class CuPyDriver(Driver):
     """The GPU that CuPy uses, and a stream of its own."""
 
-    clock: ClassVar[str] = "CUDA events"
     has_cublas: ClassVar[bool] = True
 
     def __init__(self) -> None:

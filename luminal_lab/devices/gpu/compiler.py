@@ -13,7 +13,7 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.ops import HostCall, Input, Scatter, Update, UserKernel
+from luminal_lab.core.ops import HostCall, Input, Scatter, Update
 from luminal_lab.devices.gpu.engine import EmulatorEngine, FindEngine
 from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
@@ -42,21 +42,19 @@ def gpu_maker(gpu: GPU, name: str) -> KernelMaker:
         return replace(kernel, emulator=emulator, compile=compiles, assemble=gpu_assembly)
 
     def of_definition(definition: Definition, kernel: str, schedule: Schedule | None) -> Kernel:
-        return ready(make_gpu_kernel(definition, kernel, gpu, schedule))
+        return make_gpu_kernel(definition, kernel, gpu, schedule)
 
     def moving(op: Update | Scatter, types: Sequence[TensorType], kernel: str) -> Kernel:
         moves = moving_kernel(op, types, kernel, gpu.dialect)
-        return ready(replace(moves, meaning=moving_meaning(op, types)))
-
-    def user(op: UserKernel, kernel: str) -> Kernel:
-        return ready(gpu_user_kernel(op, kernel))
+        return replace(moves, meaning=moving_meaning(op, types))
 
     def compared(kernel: Kernel, names: set[str]) -> Kernel:
         assert kernel.definition is not None, "what no definition says is as it is"
         given = kernel.definition, kernel.name, gpu, kernel.schedule, frozenset(names)
-        return replace(ready(make_gpu_kernel(*given)), refused=kernel.refused)
+        return replace(make_gpu_kernel(*given), refused=kernel.refused)
 
-    return KernelMaker(name, gpu.dialect.name, of_definition, moving, user, compared)
+    makes = of_definition, moving, gpu_user_kernel, compared
+    return KernelMaker(name, gpu.dialect.name, *makes).each(ready)
 
 
 def moving_meaning(op: Update | Scatter, types: Sequence[TensorType]) -> Meaning:

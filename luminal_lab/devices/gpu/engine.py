@@ -117,23 +117,39 @@ class Engine(ABC):
         self.wait()
         array.reshape(-1).view(BYTE)[...] = bytes_of(location)
 
-    @abstractmethod
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Launch in order. Careful: wait for each, so that a failure has a name.
 
         Launches with the same key are the same range of a program, and may be kept for a replay.
         """
+        for group in [[launch] for launch in launches] if careful else [launches]:
+            if group:
+                self.commit(group)
+            if careful:
+                self.wait()
+
+    def commit(self, launches: Sequence[PlacedLaunch]) -> object:
+        """Give the device launches, which run one after another."""
+        raise NotImplementedError
 
     @abstractmethod
     def wait(self) -> None:
         """Wait until all is done, and raise an error if something went wrong."""
 
-    @abstractmethod
     def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
-        """Launch all in order, and return how long each group took on the device.
+        """Launch all in order, and return how long each group took, by the host's clock.
 
-        `caches` says what lies in its cache then; if "hot", each group is launched twice.
+        An engine whose device has a clock reads that one. `caches` says what lies in its cache
+        then; if "hot", each group is launched twice.
         """
+        seconds: list[float] = []
+        self.wait()
+        for group in groups:
+            start = perf_counter()
+            self.launch(group, None, careful=False)
+            self.wait()
+            seconds.append(perf_counter() - start)
+        return seconds
 
     def chosen(self, kernel: str) -> str:
         """Return what computes a kernel instead of its own code, and why; usually nothing."""
@@ -176,15 +192,6 @@ class EmulatorEngine(Engine):
     @override
     def wait(self) -> None:
         """Do nothing: a launch is done when the emulator returns."""
-
-    @override
-    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
-        seconds: list[float] = []
-        for group in groups:
-            start = perf_counter()
-            self.launch(group, None, careful=False)
-            seconds.append(perf_counter() - start)
-        return seconds
 
 
 def _given(argument: Argument) -> Array | Matrix | np.generic:

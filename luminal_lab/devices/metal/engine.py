@@ -5,16 +5,15 @@ PyObjC is imported when something is about to run, and only here. It has not yet
 
 from __future__ import annotations
 
-import importlib
 import mmap
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from typing_extensions import override
 
-from luminal_lab.devices.build.located import device_error
+from luminal_lab.devices.build.located import device_error, optional
 from luminal_lab.devices.gpu.engine import Engine, Location, Mapped, PlacedLaunch
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.kernels.kernel import Kernels, Phase
@@ -34,11 +33,8 @@ def import_metal() -> Any:  # noqa: ANN401  # PyObjC has no types
     """Return PyObjC's Metal, or say why it is not there."""
     if sys.platform != "darwin":
         raise device_error(f"metal: only Macs have Metal, and this is {sys.platform}", hint=STILL)
-    try:
-        return importlib.import_module("Metal")
-    except ImportError as error:
-        fault = f"metal: PyObjC's Metal, which runs kernels, is not installed ({error})"
-        raise device_error(fault, hint=f'pip install "luminal-lab[metal]"; {STILL}') from error
+    hint = f'pip install "luminal-lab[metal]"; {STILL}'
+    return optional("Metal", "metal: PyObjC's Metal", hint)
 
 
 def metal_device() -> tuple[Any, Any]:
@@ -112,16 +108,8 @@ class MetalEngine(Engine):
         most = int(self.device.recommendedMaxWorkingSetSize())
         return max(0, most - int(self.device.currentAllocatedSize()))
 
-    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
-        """Put launches into one command buffer, or each into one of its own."""
-        groups = [[launch] for launch in launches] if careful else [launches]
-        for group in groups:
-            if group:
-                self._commit(group)
-            if careful:
-                self.wait()
-
-    def _commit(self, launches: Sequence[PlacedLaunch]) -> Any:  # noqa: ANN401  # PyObjC's
+    @override
+    def commit(self, launches: Sequence[PlacedLaunch]) -> Any:
         """Give the GPU a command buffer of launches, which run one after another."""
         make = self.metal.MTLSizeMake
         commands = self.queue.commandBuffer()
@@ -160,7 +148,7 @@ class MetalEngine(Engine):
 
     def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Launch each group as a command buffer, and return how long the GPU took for it."""
-        committed = [self._commit(group) if group else None for group in groups]
+        committed = [self.commit(group) if group else None for group in groups]
         self.wait()
         spans = ((c.GPUStartTime(), c.GPUEndTime()) if c is not None else (0, 0) for c in committed)
         return [float(end) - float(start) for start, end in spans]

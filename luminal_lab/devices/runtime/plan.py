@@ -21,8 +21,8 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints
 from luminal_lab.devices.runtime.worklist import NodeWork, Worklist, needed
 from luminal_lab.errors import LabError
+from luminal_lab.kernels.definition.numbers import Numbers
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.memory.numbers import Numbers
 from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan, plan
 from luminal_lab.kernels.memory.program import MemoryStep, MemoryValue, ValueKind
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, ParamSpec, TypeAlias
 
 from luminal_lab.core import ops
 from luminal_lab.core.dims import Dim, Symbol
@@ -43,6 +43,7 @@ PASSING = (
 )
 """Ops whose result has the bytes of their first source."""
 NO_PROGRAMS: Programs = {}
+P = ParamSpec("P")
 Moving: TypeAlias = ops.Update | ops.Scatter
 Recall: TypeAlias = Callable[[Definition], Schedule | None]
 """Returns the schedule that an earlier search has found for a kernel, if there is one."""
@@ -116,6 +117,15 @@ class KernelMaker:
     """Returns a kernel that rounds 16-bit floats after each op in results with these names."""
     has_few_rows: bool = False
     """Whether products have kernels for a single row and for a few, too, where that may be."""
+
+    def each(self, change: Callable[[Kernel], Kernel]) -> KernelMaker:
+        """Return the maker of the same kernels, each of them changed."""
+
+        def then(make: Callable[P, Kernel]) -> Callable[P, Kernel]:
+            return lambda *given, **named: change(make(*given, **named))
+
+        makers = then(self.kernel), then(self.moving), then(self.user), then(self.compared)
+        return KernelMaker(self.name, self.dialect, *makers, self.has_few_rows)
 
 
 def c_maker(machine: Machine) -> KernelMaker:

@@ -12,18 +12,17 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
-from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.build.located import device_error
+from luminal_lab.devices.build.located import device_error, optional
 from luminal_lab.devices.gpu.engine import BYTE, Engine, Location, Memory, PlacedLaunch
 from luminal_lab.devices.runtime.plan import Remembered
 from luminal_lab.errors import DeviceError
@@ -69,10 +68,9 @@ WANTED: Final = (
 def import_wgpu() -> Any:  # noqa: ANN401  # wgpu has no types
     """Return wgpu, or say why it is not there."""
     try:
-        return importlib.import_module("wgpu")
-    except ImportError as error:
-        fault = f"webgpu: wgpu, which runs kernels, is not installed ({error})"
-        raise device_error(fault, hint=INSTALL) from error
+        return optional("wgpu", "webgpu: wgpu", INSTALL)
+    except DeviceError:
+        raise
     except Exception as error:  # its library is for another system
         raise device_error(f"webgpu: wgpu does not start: {error}", hint=STILL) from error
 
@@ -225,14 +223,10 @@ class WebGPUEngine(Engine):
     # -- launches ----------------------------------------------------------------------------------
 
     @override
-    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
-        for group in [[launch] for launch in launches] if careful else [launches]:
-            if group:
-                names = dict.fromkeys(launch.kernel.name for launch in group)
-                with self._told(f"of {', '.join(names)} one is not run", LOST):
-                    self._submit(group)
-            if careful:
-                self.wait()
+    def commit(self, launches: Sequence[PlacedLaunch]) -> None:
+        names = dict.fromkeys(launch.kernel.name for launch in launches)
+        with self._told(f"of {', '.join(names)} one is not run", LOST):
+            self._submit(launches)
 
     def _submit(self, launches: Sequence[PlacedLaunch]) -> None:
         encoder = self.device.create_command_encoder()
@@ -247,7 +241,6 @@ class WebGPUEngine(Engine):
 
     def _group(self, launch: PlacedLaunch) -> Any:  # noqa: ANN401  # wgpu's
         """Return what a launch binds: its buffers, and its numbers."""
-        key = launch.phase.function, launch.blocks, launch.arguments
         given = [argument for argument in launch.arguments if isinstance(argument, Location)]
         known = tuple((place.address, place.bytes) for place in given)
         numbers = [int(x) for x in launch.arguments if isinstance(x, np.generic)]
@@ -302,17 +295,6 @@ class WebGPUEngine(Engine):
                 f"{self.name} runs, so the results are wrong",
                 hint="bind more loops to threads in its schedule, or take ll.CPUCompiler()",
             )
-
-    @override
-    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
-        seconds: list[float] = []
-        self.wait()
-        for group in groups:
-            start = perf_counter()
-            self.launch(group, None, careful=False)
-            self.wait()
-            seconds.append(perf_counter() - start)
-        return seconds
 
 
 LOST: Final = "compile again: if the device was lost, that finds another; restart the kernel if not"

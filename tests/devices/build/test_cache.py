@@ -1,7 +1,6 @@
 """The cache of libraries: what is stored is found, and what is not as it was stored is not used."""
 
 import errno
-import json
 import os
 import shutil
 import sys
@@ -19,14 +18,13 @@ from luminal_lab.devices.build.cache import (
     LIBRARY,
     SOURCE,
     Cache,
-    clear,
-    entries,
     key_of,
     spare_folder,
     user_folder,
 )
 from luminal_lab.errors import DeviceError, LabWarning
 from tests.expect import error_of
+from tests.kept import clear, entries
 
 TEXT = b"/* softmax */\nint f;\n"
 KEY = key_of(TEXT)
@@ -477,38 +475,6 @@ def test_drafts_that_nobody_finished_go(cache, folder, monkeypatch):
     age(folder / ".draft-old", 10_000)
     put(cache, b"two")
     assert [name for name in names(folder) if name[0] == "."] == [".draft-new"]
-
-
-def test_what_is_cached_can_be_looked_at(cache, folder, temporary):
-    assert repr(entries(folder)) == "no libraries"
-    one = put(cache, b"#include <math.h>\n /* softmax of [8, 128] */\n").parent
-    two = put(cache, b"x" * 100, b"code" * 500).parent
-    flip(two / LIBRARY)
-    age(one / FACTS, 100)
-    (folder / "notes.txt").write_text("somebody's")
-    newer, older = found = entries(folder)
-    assert (older.path, older.head, older.made_by) == (one, "/* softmax of [8, 128] */", "gcc 1.0")
-    assert older.source == "#include <math.h>\n /* softmax of [8, 128] */\n"
-    assert older.size == sum(path.stat().st_size for path in one.iterdir())
-    assert older.created is not None
-    assert (older.used < newer.used, older.created > older.used) == (True, True)
-    assert (newer.path, newer.head) == (two, "x" * 59 + "…")
-    title, head, first, second = repr(found).splitlines()
-    assert title == f"2 libraries, {(newer.size + older.size) / 1000:.1f} KB, in {folder}"
-    assert head.split() == ["size", "last", "used", "made", "by", "source"]
-    assert first.endswith("  damaged: its bytes are not those that were stored")
-    when = older.used.astimezone().strftime("%Y-%m-%d %H:%M")
-    size = f"{older.size} B"
-    assert second == f"{size:>9}  {when}  {'gcc 1.0':<40}  /* softmax of [8, 128] */"
-
-
-def test_an_entry_without_facts_is_shown_as_damaged(cache, folder):
-    path = put(cache).parent
-    (path / FACTS).write_text(json.dumps({"created": 3}))
-    (path / SOURCE).unlink()
-    (entry,) = entries(folder)
-    assert (entry.created, entry.made_by, entry.source, entry.head) == (None, "?", "", "")
-    assert "damaged: it is not whole" in str(entry)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.devices.build import cache, toolchain
-from luminal_lab.devices.build.cache import entries
 from luminal_lab.devices.build.toolchain import (
     Compiler,
     build,
@@ -34,6 +33,7 @@ from luminal_lab.devices.build.toolchain import (
 )
 from luminal_lab.errors import DeviceError, LabWarning
 from tests.expect import error_of
+from tests.kept import entries
 
 TWICE = "float twice(float x) { return 2 * x; }\n"
 

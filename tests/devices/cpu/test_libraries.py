@@ -12,10 +12,11 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.devices.build import cache
-from luminal_lab.devices.build.cache import bytes_text, entries, use_of
+from luminal_lab.devices.build.cache import use_of
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu import libraries, planned
 from luminal_lab.devices.cpu.program import CPUProgram
+from luminal_lab.devices.facts.cached import cached
 from luminal_lab.errors import DeviceError, LabWarning
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
@@ -23,6 +24,7 @@ from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.render.c.program import nameless_source
 from luminal_lab.machines.machine import Machine
 from tests.expect import error_of
+from tests.kept import entries
 
 pytestmark = pytest.mark.needs("cc")
 
@@ -169,7 +171,7 @@ def test_two_kernels_with_one_source_are_one_library(compiler, folder):
     (kernel,) = program.kernels
     twin = program.list.kernels["twin"] = kernel
     assert twin is kernel
-    made = libraries.libraries_of([kernel, kernel], find_compiler(compiler()))
+    made = libraries.ProgramLibraries([kernel, kernel], find_compiler(compiler())).whole()
     assert made == program.libraries
 
 
@@ -185,6 +187,5 @@ def test_a_child_process_gets_a_library_with_the_launches(compiler):
 
 def test_what_is_listed_says_what_it_computes(compiler, folder):
     compiled(compiler(), 2)
-    heads = [entry.head for entry in entries(folder)]
+    heads = [entry.about for entry in cached("libraries")]
     assert "// kernel kernel(a: f32[2, 6]) -> (O: f32[2])" in heads
-    assert bytes_text(sum(entry.size for entry in entries(folder))).endswith("KB")

@@ -15,13 +15,13 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment
+from luminal_lab.devices.build import located
 from luminal_lab.devices.build.located import device_error
 from luminal_lab.devices.cuda import (
     driver as cuda_driver,
     engine as cuda_engine,
     libcuda,
     library as cuda_library,
-    through_cupy,
 )
 from luminal_lab.devices.cuda.engine import CUDAEngine
 from luminal_lab.devices.cuda.library import MeasuredChoice
@@ -76,7 +76,7 @@ def standing(monkeypatch: pytest.MonkeyPatch, gpu: Any) -> Iterator[Any]:
 
     imported = gpu.imported if isinstance(gpu, CuPy) else missing
     imports = SimpleNamespace(import_module=imported)
-    monkeypatch.setattr(through_cupy, "importlib", imports)
+    monkeypatch.setattr(located, "importlib", imports)
     monkeypatch.setattr(cuda_library, "importlib", imports)
     monkeypatch.setattr(cuda_driver, "compile_cuda", compiled)
     monkeypatch.setattr(libcuda, "library", lambda: library)
@@ -506,7 +506,7 @@ def test_no_cupy(gpu, monkeypatch):
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     sums = Sums(engine="cupy")
-    monkeypatch.setattr(through_cupy, "importlib", SimpleNamespace(import_module=missing))
+    monkeypatch.setattr(located, "importlib", SimpleNamespace(import_module=missing))
     error = error_of(sums.cx.execute, DeviceError)
     assert error.message == (
         "cuda: CuPy, which runs kernels, is not installed (No module named 'cupy')"

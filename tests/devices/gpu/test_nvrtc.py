@@ -31,6 +31,7 @@ from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.machines.resources import Resources
 from luminal_lab.testing.conformance import selected
 from tests.expect import error_of
+from tests.kept import entries
 
 pytestmark = pytest.mark.needs("cuda.bindings")
 ARCHS = ("sm_75", "sm_80", "sm_90a")
@@ -277,7 +278,7 @@ def test_equal_sources_are_compiled_once(folder: Path, monkeypatch: pytest.Monke
     nvrtc._known.cache_clear()  # as in another process
     monkeypatch.setattr(nvrtc, "_compile", lambda *_: pytest.fail("it is on disk"))
     assert compile_cuda(SOURCE, "sm_80") == first
-    one, two = (entry for entry in cache.entries() if entry.path.parent == folder)
+    one, two = (entry for entry in entries() if entry.path.parent == folder)
     assert {one.made_by, two.made_by} == {f"{nvrtc_is()} for sm_80", f"{nvrtc_is()} for sm_90"}
 
 

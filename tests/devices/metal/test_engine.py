@@ -9,6 +9,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
+from luminal_lab.devices.build import located
 from luminal_lab.devices.gpu import plan as gpu_plan
 from luminal_lab.devices.gpu.engine import Location
 from luminal_lab.devices.metal import engine as metal_engine
@@ -36,7 +37,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Metal:
 
     monkeypatch.setattr(metal_engine, "sys", SimpleNamespace(platform="darwin"))
     imports = SimpleNamespace(import_module={"Metal": metal.module}.__getitem__)
-    monkeypatch.setattr(metal_engine, "importlib", imports)
+    monkeypatch.setattr(located, "importlib", imports)
     monkeypatch.setattr(gpu_plan.GPUBound, "_placed", placed)
     return metal
 
@@ -131,7 +132,7 @@ def test_no_pyobjc(gpu, monkeypatch):
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     cx, *_ = written()
-    monkeypatch.setattr(metal_engine, "importlib", SimpleNamespace(import_module=missing))
+    monkeypatch.setattr(located, "importlib", SimpleNamespace(import_module=missing))
     error = error_of(cx.execute, DeviceError)
     assert error.message == (
         "metal: PyObjC's Metal, which runs kernels, is not installed (No module named 'Metal')"

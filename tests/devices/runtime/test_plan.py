@@ -12,7 +12,7 @@ from luminal_lab.core.op import Op, TensorType
 from luminal_lab.devices.cpu.program import CPUSource
 from luminal_lab.devices.runtime.plan import _limits
 from luminal_lab.errors import LabError, ShapeError
-from luminal_lab.kernels.memory.numbers import Numbers
+from luminal_lab.kernels.definition.numbers import Numbers
 
 N, M = Symbol("n", 0, 9), Symbol("m", 0, 9)
 SIZES = st.sampled_from([0, 1, 3, 5, N, M, N + M, N + 1, 2 * M])

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from luminal_lab.core.dims import Dim, Symbol, evaluate, maximum, minimum, symbols
 from luminal_lab.errors import DimError, LabError
-from luminal_lab.kernels.memory.numbers import Numbers
+from luminal_lab.kernels.definition.numbers import Numbers
 
 N, M = Symbol("n"), Symbol("text.m", 0, multiple_of=4)
 OPERATIONS = {
