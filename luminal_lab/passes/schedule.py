@@ -134,8 +134,9 @@ class Plan:
         self.reads: dict[int, frozenset[Value]] = {}
         """The values that the computation of each node needs."""
         self.readers: dict[Value, list[int]] = {}
+        returned = {*self.outputs}
         for node in self.nodes:
-            self._add(node, [] if node.id in self.outputs else self.users[node.id])
+            self._add(node, [] if node.id in returned else self.users[node.id])
         self.kept = frozenset[Value]().union(*[self.behind[id] for id in self.outputs])
         """The values that must exist in the end."""
 

@@ -33,6 +33,7 @@ from luminal_lab.kernels.fuse.chains import (
     chains,
     is_cascade,
     merged,
+    places,
     results_of,
     sources_of,
     wiring,
@@ -113,7 +114,7 @@ class SearchRegions:
         self.singly = singly
         """Whether each kernel is a region of its own, with one form."""
         self.rules = rules
-        self.live = ir.ancestors(ir.outputs)
+        self.live = places(ir)
         self._defined: dict[IR, Definition] = {}
         self._programs: dict[str, Found] = {}
         self._wanted: dict[object, bool] = {}

@@ -56,7 +56,7 @@ def write(edit: Edit, reading: GraphReading, plans: Sequence[PlannedKernel]) -> 
     bodies: Bodies = {}
     stored = reading.forms.union(id for planned in plans for id in planned.exits)
     for region, exits, rule, because, given in reversed(plans):
-        inside, sources = _split(edit, region, exits, stored.difference(exits))
+        inside, sources = _split(edit, region, exits, stored)
         for id, reason in region.apart.items():
             if reason and not region.has(reading.node_of[id]):
                 edit.refuse(rule, id, because=f"kept apart: {reason}")
@@ -95,10 +95,11 @@ def _split(
 
     def is_read(node: Node) -> bool:
         """Return whether a node is read from memory."""
+        is_stored = node.id in stored and node.id not in exits
         if isinstance(node.op, FREE):
             # Its source may also be in memory, and still be computed by this kernel.
-            return node.id in stored and not reading.depends(node, region.bits)
-        return node.id in stored or not region.has(node)
+            return is_stored and not reading.depends(node, region.bits)
+        return is_stored or not region.has(node)
 
     def read_by(node: Node) -> Node:
         """Return a node that reads kernels' results, but for those that depend on this kernel."""

@@ -49,8 +49,8 @@ class FuseChains(Walking):
     @override
     def run(self, ir: IR, edit: Edit) -> None:
         chaining = self.walk(edit)
-        for last in reversed([node for node in ir.nodes if node.id in chaining.live]):
-            chaining.at(last)
+        for id in reversed(chaining.live):
+            chaining.at(ir[id])
 
     @override
     def walk(self, edit: Edit) -> Chaining:
@@ -67,7 +67,7 @@ class Chaining(Walk):
     def __init__(self, edit: Edit, chosen: Mapping[str, bool]) -> None:
         super().__init__(edit)
         self.ir = edit.ir()
-        self.live = self.ir.ancestors(self.ir.outputs)
+        self.live = places(self.ir)
         self.chosen = chosen
         self.bodies = dict[object, IR | None]()
         """What chains compute, by their wiring; None for those that stay apart."""
@@ -111,7 +111,13 @@ class Chaining(Walk):
         return body if is_chosen else None
 
 
-def chains(ir: IR, last: Node, live: Set[int], asking: Asking = SILENT) -> list[Chain]:
+def places(ir: IR) -> dict[int, int]:
+    """Return the nodes that outputs need, in order, each with its place."""
+    live = ir.ancestors(ir.outputs)
+    return {node.id: place for place, node in enumerate(ir.nodes) if node.id in live}
+
+
+def chains(ir: IR, last: Node, live: Mapping[int, int], asking: Asking = SILENT) -> list[Chain]:
     """Return the chains that end in a call, the longest first; dead nodes read nothing."""
     if not isinstance(last.op, Call):
         asking.missed(last, "{} is {}, and no kernel", last, last.op.name)
@@ -127,7 +133,7 @@ def chains(ir: IR, last: Node, live: Set[int], asking: Asking = SILENT) -> list[
     if not groups[1:]:
         asking.missed(last, "{} reads the result of no kernel", last)
     ordered = sorted(groups[1:], key=len, reverse=True)
-    return [tuple(node for node in ir.nodes if node.id in members) for members in ordered]
+    return [tuple(ir[id] for id in sorted(members, key=live.__getitem__)) for members in ordered]
 
 
 def _told(ir: IR, members: Set[int]) -> str:
@@ -147,7 +153,7 @@ def results_of(ir: IR, call: Node) -> dict[int, int]:
     return {pick.id: pick.op.index for pick in ir.users(call) if isinstance(pick.op, Pick)}
 
 
-def _is_inner(ir: IR, id: int, members: Set[int], live: Set[int], asking: Asking) -> bool:
+def _is_inner(ir: IR, id: int, members: Set[int], live: Mapping[int, int], asking: Asking) -> bool:
     """Return whether a node is a call whose results no live node reads but members."""
     node = ir[id]
     results = results_of(ir, node) if isinstance(node.op, Call) else {}

@@ -7,7 +7,7 @@ compute, nodes that belong to no kernel, and the edges between them, with views 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Shape
@@ -50,14 +50,7 @@ SLACK = 1.1
 
 def computes(op: Op) -> bool:
     """Return whether kernels may contain an op, which needs a form in C."""
-    return _is_computing(type(op))
-
-
-@cache
-def _is_computing(kind: type[Op]) -> bool:
-    return issubclass(kind, COMPUTING) and (
-        not issubclass(kind, Elementwise) or hasattr(kind, "c_form")
-    )
+    return isinstance(op, COMPUTING) and (not isinstance(op, Elementwise) or hasattr(op, "c_form"))
 
 
 class Edge(NamedTuple):
@@ -142,17 +135,14 @@ class GraphReading(Asking):
         self.products: dict[int, tuple[list[Node], Dim] | None] = {}
         """Cached results about sums of products, valid until more nodes are taken."""
         self._read()
-        self._users = {
-            id: [*users.keys() & self.live] for id, users in ir.readers.items() if id in self.live
-        }
-        """The live nodes that read a node."""
         self._forms: dict[int, Node] = {}
         self.forms = {self.as_read(node).id for node in self.computing.values()}
         """The forms in which results of nodes are stored."""
 
     def _read(self) -> None:
+        inside = {node.id for node in self.nodes if isinstance(node.op, FREE) or computes(node.op)}
         for node in self.nodes:
-            if not (isinstance(node.op, FREE) or computes(node.op)):
+            if node.id not in inside:
                 self.needed.update(node.sources)
         self.needed.update(self.ir.output_ids)
         self.stored.update(self.needed)
@@ -162,13 +152,14 @@ class GraphReading(Asking):
             for id in node.sources:
                 behind |= self.behind[id]
             self.behind[node.id] = behind
-            self._note_packed(node)
+            if node.id in inside or isinstance(node.op, Input):
+                self._note_packed(node)
             if isinstance(node.op, FREE):
                 self.free.add(node.id)
                 bases[node.id] = self._base(node, bases)
             if node.id in self.free and node.id not in self.needed:
                 continue
-            if isinstance(node.op, FREE) or computes(node.op):
+            if node.id in inside:
                 self.computing[node.id] = node
             edges = self.sources[node.id] = list(self._edges(node, bases))
             for edge in edges:
@@ -200,7 +191,7 @@ class GraphReading(Asking):
                 self._packed[node.id] = frozenset({node.id})
             case Constant() | Iota():
                 self._packed[node.id] = frozenset()
-            case View() | Elementwise() if computes(node.op) or isinstance(node.op, View):
+            case View() | Elementwise():
                 parts = [self._packed.get(id) for id in node.sources]
                 if None not in parts:
                     own = frozenset({node.id})
@@ -319,7 +310,7 @@ class GraphReading(Asking):
 
     def _join(self, members: Iterable[int], exits: Sequence[int]) -> None:
         """Have whatever waits for a result of a kernel wait for all that the kernel reads."""
-        behind, results, users, whole = self.behind, self._results, self._users, 0
+        behind, results, readers, whole = self.behind, self._results, self.ir.readers, 0
         for id in members:
             whole |= behind[id]
         todo = [*exits]
@@ -327,7 +318,7 @@ class GraphReading(Asking):
             joined = behind[id] | whole
             if joined != behind[id]:  # otherwise whatever waits for it waits for them already
                 behind[id] = joined
-                todo += users.get(id, ())
+                todo += [user for user in readers.get(id, ()) if user in behind]  # no dead ones
                 todo += results.get(id, ())
         results.update(dict.fromkeys(members, tuple(exits)))
 
