@@ -247,7 +247,6 @@ class WebGPUEngine(Engine):
 
     def _group(self, launch: PlacedLaunch) -> Any:  # noqa: ANN401  # wgpu's
         """Return what a launch binds: its buffers, and its numbers."""
-        key = launch.phase.function, launch.blocks, launch.arguments
         given = [argument for argument in launch.arguments if isinstance(argument, Location)]
         known = tuple((place.address, place.bytes) for place in given)
         numbers = [int(x) for x in launch.arguments if isinstance(x, np.generic)]
@@ -360,5 +359,6 @@ def _from_start(location: Location) -> tuple[Location, int]:
 
 def _first(error: Exception) -> str:
     """Return the lines of an error that say what is wrong."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return "; ".join(lines[:6]) or type(error).__name__
+    lines = [line.strip().removesuffix("Validation Error") for line in str(error).splitlines()]
+    told = [line.rstrip(": ") for line in lines if line and line != "Caused by:"]
+    return "; ".join(told[:6]) or type(error).__name__
