@@ -202,10 +202,14 @@ def title(column: Column) -> str:
     when = f", {column.date[:16].replace('T', ' ')}" if column.date else ""
     device = "" if column.device == column.label else f" ({column.device})"
     said = f"{column.label}{device}: {MARK[column.how]}{column.how}{when}"
+    return "; ".join(filter(None, (said, whole_run(column))))
+
+
+def whole_run(column: Column) -> str:
+    """Return what a whole run took, with everything between launches; empty if nobody knows."""
     if not column.whole:
-        return said
-    middle, spread = ms(median(column.whole)), ms(spread_of(column.whole))
-    return f"{said}; {middle} ± {spread} ms for a whole run"
+        return ""
+    return f"{ms(median(column.whole))} ± {ms(spread_of(column.whole))} ms for a whole run"
 
 
 HEADS: Final = heads("> ms < ± > bytes > flops > share < limit")

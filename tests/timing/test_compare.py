@@ -198,7 +198,8 @@ def test_this_cpu_is_measured_and_the_session_stays_as_it_is():
     assert len(measured.whole) == 3
     assert [tuple(map(len, one.parts)) for one in found] == [(1, 1)] * 3
     assert all(one.share(0) for one in found)
-    assert " for a whole run" in str(found)
+    assert " ms for a whole run" in str(found)
+    assert found._repr_html_().count(" ms for a whole run</small>") == 1
     assert {one.bound(0) for one in found} <= {"compute", "memory", "cache"}
 
 

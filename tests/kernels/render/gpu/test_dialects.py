@@ -21,7 +21,7 @@ from tests.kernels.plans.test_gpu import TEXTS, emulated
 from tests.kernels.render.gpu.test_webgpu import computed
 
 GPUS = {"cuda": gpu_of("sm_75"), "metal": apple(), "webgpu": webgpu()}
-PLANNED = {**GPUS, "sm_80": gpu_of("sm_80"), "sm_90": gpu_of("sm_90")}
+PLANNED = {**GPUS, "sm_90": gpu_of("sm_90")}
 """For what schedules are planned that each language is to compute alike."""
 DIMS = {"n": 9, "m": 600}
 OWN = r"\b(?:lab_fma_f32|fmaf?|exp2f?|lab_exp2_f32)\("
