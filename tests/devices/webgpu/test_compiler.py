@@ -71,6 +71,8 @@ def test_attention_is_one_kernel():
     q, k, v = (cx.tensor((2, 3, 64, 16), name=name).set(random(2, 3, 64, 16)) for name in "qkv")
     agrees(cx, ((q @ k.transpose(-1, -2) * 0.25).softmax(-1) @ v).retrieve())
     assert len(cx.kernels) == 1
+    # The program of the algebra: one pass, whose maximum and sums run along.
+    assert "where (m, l, acc) = fold k < 64" in str(cx.kernels[0].definition)
 
 
 @needs
