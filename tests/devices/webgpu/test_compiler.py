@@ -72,7 +72,7 @@ def test_attention_is_one_kernel():
     agrees(cx, ((q @ k.transpose(-1, -2) * 0.25).softmax(-1) @ v).retrieve())
     assert len(cx.kernels) == 1
     # The program of the algebra: one pass, whose maximum and sums run along.
-    assert "where (m, l, acc) = fold k < 64" in str(cx.kernels[0].definition)
+    assert "where (m, l, acc) = fold " in str(cx.kernels[0].definition)
 
 
 @needs
