@@ -232,6 +232,7 @@ COMMANDS: dict[str, list[Way] | str] = {
     "doctor": "it reads no file",
     "cache": "it lists and deletes what is kept, and loads none of it",
     "passes": "it reads no file",
+    "conformance": "it reads no graph; --load: somebody asked for this file",
     "models": "no kernels come in by it; it asks before PyTorch unpickles a .pt2",
     "bench": "what --against reads is numbers and names",
     "record": "of a bundle, machine code for cards: tests/devices/cuda/test_bundle.py",

@@ -43,7 +43,6 @@ from luminal_lab.devices.xla.compiler import XLACompiler
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.machines.here import this_machine, usable_cores
-from luminal_lab.machines.load import Load
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.judge import differences
@@ -291,30 +290,27 @@ class _Recorder:
     def _timed(
         self, compilation: Compilation, environment: Environment
     ) -> tuple[list[TimedLaunch], tuple[float, ...]]:
-        if isinstance(program := compilation.runner, GPUProgram):
-            can_flush, how = program.engine.can_flush, {"warm_up": WARM_UP}
-            with Load() as load:
-                hot = program.time_launches(
-                    environment, self.rounds, **how, caches="hot" if can_flush else "run"
-                )
-                flushed = (
-                    program.time_launches(environment, self.rounds, **how, caches="cold")
-                    if can_flush
-                    else ()
-                )
-            self.busy += [] if load.others is None else [load.others]
-            cold = {launch.node: samples for launch, samples in flushed}
-            return [
-                TimedLaunch(launch.kernel, samples, launch.chosen(), cold.get(launch.node, ()))
-                for launch, samples in hot
-            ], ()
         program = cast("DeviceProgram[Any]", compilation.runner)
         times = measured(compilation, environment, rounds=self.rounds, warm_up=WARM_UP)
         self.busy += [] if times.busy is None else [times.busy]
-        kernels = {launch.node: launch.kernel for launch in program.launches}
-        rows = [(compilation.ir[row.node].id, row.samples) for row in times if row.kind == "launch"]
+        rows = [(compilation.ir[row.node].id, row) for row in times if row.kind == "launch"]
+        samples = {id: row.samples for id, row in rows}
+        cold: dict[int, tuple[float, ...]] = {}
+        if isinstance(program, GPUProgram) and program.engine.can_flush:
+            samples, cold = (
+                {
+                    launch.node: found
+                    for launch, found in program.time_launches(
+                        environment, self.rounds, warm_up=WARM_UP, caches=caches
+                    )
+                }
+                for caches in ("hot", "cold")
+            )
+        launches = {launch.node: launch for launch in program.launches}
         return [
-            TimedLaunch(kernels[id], samples) for id, samples in rows if id in kernels
+            TimedLaunch(launches[id].kernel, found, launches[id].chosen(), cold.get(id, ()))
+            for id, found in samples.items()
+            if id in launches
         ], times.whole
 
     def _check(

@@ -44,6 +44,7 @@ GROUPS = {
     "graphs as text": {
         "run": "run passes on a graph: text in, text out",
         "passes": "list the passes, and what each does",
+        "conformance": "say whether a device computes what the interpreter does",
     },
     "speed": {
         "bench": "measure luminal_lab beside other libraries",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import runpy
 from pathlib import Path
+from typing import Any
 
 from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import STDIN, read_bytes, read_text, refused
@@ -59,7 +60,7 @@ def options(reader: OptionReader) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Run the passes."""
-    kept = load_own(given.load)
+    kept = load_own(given.load, "run")
     load_all()
     pipeline = trusted_pipeline(given.passes)  # the user has typed it
     text = read_text("run", given.file)
@@ -89,11 +90,11 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def load_own(paths: list[Path]) -> list[object]:
-    """Run files that define passes; these live as long as the returned list."""
-    kept: list[object] = []
+def load_own(paths: list[Path], subject: str) -> list[dict[str, Any]]:
+    """Run files that define passes or devices; these live as long as the returned list."""
+    kept: list[dict[str, Any]] = []
     for path in paths:
-        read_bytes("run", path)  # raises if it cannot be read
+        read_bytes(subject, path)  # raises if it cannot be read
         kept.append(runpy.run_path(str(path)))
     return kept
 

@@ -11,7 +11,7 @@ from luminal_lab.devices.webgpu.engine import SOFTWARE
 from luminal_lab.io.facts import DeviceRoof, Dialect, RunFacts, TimeFacts, TimeRow
 from luminal_lab.io.launch_facts import LaunchedCompile
 from luminal_lab.timing.column import Column
-from luminal_lab.timing.compare import SideBySide
+from luminal_lab.timing.compare import SideBySide, whole_run
 from luminal_lab.timing.recording import kept
 from luminal_lab.timing.timings import Timings
 
@@ -120,6 +120,7 @@ def _column(launched: LaunchedCompile, column: Column, doubts: tuple[str, ...]) 
         rows[row.launch] = row if known is None else _together(known, row)
     notes = [f"{column.date[:16].replace('T', ' ')}"] if column.date else []
     notes += [column.device] if column.device not in ("", column.label) else []
+    notes += filter(None, [whole_run(column)])
     notes += [f"{gone} launches have no time or no place here"] if gone else []
     notes += column.notes
     ordered = tuple(rows[launch_index] for launch_index in sorted(rows))

@@ -28,6 +28,17 @@ class GPU:
     tf32: bool = False
     """Whether products of float32 may be rounded to 10 bits, for the tensor units."""
 
+    @property
+    def place(self) -> str:
+        """Where its blocks run, in words.
+
+        >>> gpu_of("sm_90").place, webgpu().place
+        ('on sm_90', 'in WebGPU')
+        """
+        return f"on {self.arch}" if self.arch else PLACES[self.dialect.name]
+
+
+PLACES = {"cuda": "on NVIDIA's GPUs", "metal": "on Apple's GPUs", "webgpu": "in WebGPU"}
 
 DECLARED = 48 << 10
 """The most shared memory that a block can have declared in its source; more must be requested."""

@@ -117,9 +117,8 @@ def check_threads(name: str, source: Rendered, gpu: GPU) -> None:
     """Refuse blocks with more threads than the GPU allows."""
     threads = max((phase.threads for phase in source.phases), default=1)
     if threads > gpu.threads:
-        where = f"on {gpu.arch}" if gpu.arch else "on Apple's GPUs"
         raise ScheduleError(
-            f"kernel {name}: a block has {threads:,} threads, and {where} it may have "
+            f"kernel {name}: a block has {threads:,} threads, and {gpu.place} it may have "
             f"{gpu.threads:,}",
             hint="split a loop, and bind the inner one to threads",
         )
@@ -131,7 +130,7 @@ def check_tiles(name: str, source: Rendered, gpu: GPU) -> None:
     if source.shared + asked > gpu.shared:
         raise ScheduleError(
             f"kernel {name}: a block has {source.shared + asked:,} bytes of shared memory, "
-            f"{asked:,} of them for tiles, and on {gpu.arch} it may have {gpu.shared:,}",
+            f"{asked:,} of them for tiles, and {gpu.place} it may have {gpu.shared:,}",
             hint="make the tiles smaller, or copy fewer iterations ahead",
         )
 
@@ -147,9 +146,10 @@ def check_shared(nest: Nest, name: str, shared: int, gpu: GPU) -> None:
         if local.space == "shared" and isinstance(size := size_of(local.type.shape), int)
     }
     largest = max(sizes, key=lambda array: sizes[array])
-    told = f"on {gpu.arch} it may declare" if gpu.arch else "on Apple's GPUs it may have"
+    may = "declare" if gpu.arch else "have"
     raise ScheduleError(
-        f"kernel {name}: a block has {shared:,} bytes of shared memory, and {told} {most:,}",
+        f"kernel {name}: a block has {shared:,} bytes of shared memory, and {gpu.place} it may "
+        f"{may} {most:,}",
         hint=f"{largest} has {sizes[largest]:,} of them: make its tiles smaller, or place it in "
         "memory",
     )

@@ -19,7 +19,6 @@ from typing import Any, Final, Literal, TypeAlias, cast, overload
 
 from typing_extensions import override
 
-from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -207,10 +206,10 @@ def _check_device(device: object) -> None:
     if device is None:
         return
     try:
-        parts: list[Pass | Pipeline] = [Pipeline([cast("Any", device)])]
+        pipeline = Pipeline([cast("Any", device)])
+        pipeline.unless_here()
+        parts: list[Pass | Pipeline] = [pipeline]
         for part in parts:
-            if isinstance(part, DeviceCompiler):
-                part.unless_here()
             parts += part.passes if isinstance(part, Pipeline) else ()
         if all(_is_of_every_device(part) for part in parts):
             raise ArgumentError(COMPUTES_NOTHING)

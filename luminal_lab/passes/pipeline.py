@@ -145,6 +145,15 @@ class Pipeline:
         ]
         return next((runner for runner in reversed(inner) if runner is not None), None)
 
+    def unless_here(self) -> None:
+        """Raise a DeviceError if nothing on this machine runs what its devices compile.
+
+        >>> ll.Pipeline(["generic", ll.CUDACompiler(emulate=True)]).unless_here()
+        """
+        for device in self.devices():
+            if device is not self:
+                device.unless_here()
+
     def devices(self) -> tuple[Pipeline, ...]:
         """Return the device pipelines that provide a runner: itself, or inner ones.
 

@@ -91,7 +91,8 @@ def conformance(
 ) -> Conformance:
     """Run the cases on a device, and say which it gets right.
 
-    A device is what `cx.compile` takes, or has a method `run(ir, inputs)`. `only` takes families or
+    A device is what `cx.compile` takes, which may be its name, or has a method `run(ir, inputs)`. A
+    DeviceError says what is missing where this machine cannot run it. `only` takes families or
     names, as in "view" or "sum_reduce*"; `ops` and `dtypes` select cases that need no others. An
     elementwise op of your own is tried if `ops` has it: its class, or a value if it has fields.
     What is not supported is declared by words, each with a reason: an op, a dtype, a family, or
@@ -106,9 +107,14 @@ def conformance(
       sqrt   2
     """
     start = perf_counter()
-    declared = {**getattr(device, "unsupported", {}), **(unsupported or {})}
+    tried = device
+    if isinstance(device, (Pass, Pipeline, Rule, RuleSet, str)) or not hasattr(device, "run"):
+        parts = as_pass(device)
+        tried = parts if isinstance(parts, Pipeline) else Pipeline([parts])
+        tried.unless_here()
+    declared = {**_unsupported(tried), **(unsupported or {})}
     _check_words(declared)
-    kit = _Kit(device, trial=trial)
+    kit = _Kit(cast("Device | Pipeline", tried), trial=trial)
     rows: dict[Case, Row] = {}
     chosen = selected(only, ops, dtypes)
     for case in chosen:
@@ -187,20 +193,20 @@ INLINED = Pipeline([Inlining()], rounds=50)
 
 
 class _Kit:
-    def __init__(self, device: Device | PassLike, *, trial: bool = False) -> None:
+    def __init__(self, device: Device | Pipeline, *, trial: bool = False) -> None:
         self.bar = Progress()
         self.trial = trial
         self.toy: Device | None = None
-        self.pipeline: Pass | Pipeline | None = None
+        self.pipeline: Pipeline | None = None
         licence = granted(device)
         self.signs = "no_signed_zero" not in licence
         self.flushes = "no_subnormal" in licence
-        if isinstance(device, (Pass, Pipeline, Rule, RuleSet, str)) or not hasattr(device, "run"):
-            self.pipeline = as_pass(device)
-            self.name = str(self.pipeline)
+        if isinstance(device, Pipeline):
+            self.pipeline = device
+            self.name = str(device)
         else:
-            self.toy = cast("Device", device)
-            self.name: str = getattr(device, "name", type(device).__name__)
+            self.toy = device
+            self.name = getattr(device, "name", type(device).__name__)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -334,6 +340,13 @@ class _Kit:
         except Exception:
             return None
         return values
+
+
+def _unsupported(device: object) -> dict[str, str]:
+    """Return what a device declares, or the parts of its pipeline."""
+    inner = device.passes if isinstance(device, Pipeline) else ()
+    declared = [getattr(device, "unsupported", {}), *map(_unsupported, inner)]
+    return {word: why for part in declared for word, why in part.items()}
 
 
 def granted(device: object, around: Iterable[str] = LICENCE) -> frozenset[str]:

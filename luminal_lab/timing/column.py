@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Protocol, cast
 
 from luminal_lab.devices.cpu.compiler import CPUCompiler
@@ -30,10 +29,8 @@ from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.devices.webgpu.compiler import WebGPUCompiler
 from luminal_lab.devices.xla.compiler import XLACompiler
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, UnknownNameError
-from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.here import this_machine
-from luminal_lab.machines.load import Load, load_text
 from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
@@ -42,7 +39,7 @@ from luminal_lab.timing.launches import Covering, KernelUse, LaunchTime
 from luminal_lab.timing.measure import check_dims, measured
 from luminal_lab.timing.roofline import modelled
 from luminal_lab.timing.subject import ComparedGraph
-from luminal_lab.timing.timings import How
+from luminal_lab.timing.timings import How, Timings
 from luminal_lab.timing.work import known_sum
 
 BOUNDS = {"FMA": "compute"}
@@ -287,20 +284,18 @@ def gpu_column(
     compilation = subject.compiled(device)
     program = cast("GPUProgram", compilation.runner)
     covering = Covering(compilation)
-    timed: tuple[tuple[Launch, tuple[float, ...]], ...] | None = None
-    load = Load()
+    timings: Timings | None = None
     try:
         here = program.device
         if specification is None or bare_name(here) == bare_name(specification.name):
             environment = subject.measurable(label)
-            with load:
-                timed = program.time_launches(environment, rounds, warm_up=warm_up)
+            timings = measured(compilation, environment, rounds=rounds, warm_up=warm_up)
         why = f"the GPU here is {here}"
     except (DeviceError, InputError) as error:
         if specification is None:
             raise
         here, why = "", error.message.splitlines()[0]
-    if timed is None:
+    if timings is None:
         assert specification is not None
         uses = [KernelUse(launch.node, launch.kernel) for launch in program.launches]
         said = (f"not measured: {why}",)
@@ -310,15 +305,17 @@ def gpu_column(
             specification = known_specification(here)
     parts: list[LaunchTime] = []
     notes: list[str] = []
-    for launch, samples in timed:
+    samples_of = {compilation.ir[row.node].id: row.samples for row in timings}
+    for launch in program.launches:
+        if (samples := samples_of.get(launch.node)) is None:
+            continue
         by = launch.chosen()
         notes += [f"{launch.kernel.name} {compilation.ir[launch.node]}: {by}"] if by else []
         use, dims = KernelUse(launch.node, launch.kernel), subject.dims
         least = specification and modelled(launch.kernel, specification, dims)
         parts.append(covering.time(use, "measured", samples, dims, least))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    doubts = (load_text(load.others),) if load_text(load.others) else ()
+    doubts = timings.doubts
     if any(part.least and part.seconds and part.least > part.seconds for part in parts):
         doubts = (*doubts, f"more than 100%: {SURPASSED}")
-    taken = tuple(parts), (), tuple(notes), specification, doubts, load.others, device.name
-    return Column(label, "measured", here, now, *taken)
+    told = tuple(notes), specification, doubts, timings.busy, device.name
+    return Column(label, "measured", here, timings.date, tuple(parts), timings.whole, *told)

@@ -26,9 +26,10 @@ from typing_extensions import override
 
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Source, View
+from luminal_lab.core.origin import here, warn
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import DISPLAYS, Charted, Theme
-from luminal_lab.errors import ArgumentError, GraphError, position, whole_number
+from luminal_lab.errors import ArgumentError, DeviceError, GraphError, position, whole_number
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.load import BUSY, is_crowded
 from luminal_lab.machines.rates import size_text
@@ -39,7 +40,7 @@ from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.column import Column, Comparable, modelled_column
 from luminal_lab.timing.launches import LaunchTime, lines_text
 from luminal_lab.timing.measure import check_turns
-from luminal_lab.timing.subject import TimedSession, subject_of
+from luminal_lab.timing.subject import ComparedGraph, TimedSession, subject_of
 from luminal_lab.timing.timings import MARK, How, is_named, spread_of
 from luminal_lab.timing.work import Number, known_sum
 
@@ -201,10 +202,14 @@ def title(column: Column) -> str:
     when = f", {column.date[:16].replace('T', ' ')}" if column.date else ""
     device = "" if column.device == column.label else f" ({column.device})"
     said = f"{column.label}{device}: {MARK[column.how]}{column.how}{when}"
+    return "; ".join(filter(None, (said, whole_run(column))))
+
+
+def whole_run(column: Column) -> str:
+    """Return what a whole run took, with everything between launches; empty if nobody knows."""
     if not column.whole:
-        return said
-    middle, spread = ms(median(column.whole)), ms(spread_of(column.whole))
-    return f"{said}; {middle} ± {spread} ms for a whole run"
+        return ""
+    return f"{ms(median(column.whole))} ± {ms(spread_of(column.whole))} ms for a whole run"
 
 
 HEADS: Final = heads("> ms < ± > bytes > flops > share < limit")
@@ -242,6 +247,7 @@ def compare(
 
     A specification gives the times that its figures allow. `dims` are sizes that no data gives,
     `passes` what runs before a device's own (the generic compiler). The session does not change.
+    A device that is not here has no column, and a warning says why.
 
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()
@@ -270,13 +276,36 @@ def compare(
     check_turns("compare", rounds, warm_up)
     subject = subject_of(cx, dims, passes)
     with progress(f"compare {subject.ir.name}", len(asked), "device") as bar:
-        columns = _named(
-            modelled_column(subject, device)
-            if isinstance(device, Specification)
-            else cast("Comparable", device).column(subject, rounds, warm_up)
-            for device in bar.each(asked, _short)
-        )
+        columns = _named(_columns(subject, bar.each(asked, _short), rounds, warm_up))
     return SideBySide(subject.ir.name, columns, segments(subject.ir, columns))
+
+
+def _columns(
+    subject: ComparedGraph, devices: Iterable[object], rounds: int, warm_up: int
+) -> Iterator[Column]:
+    """Yield the columns of the devices that are here, and warn of the others.
+
+    If none is here, the first one's error is raised.
+    """
+    failures: list[tuple[object, DeviceError]] = []
+    count = 0
+    for device in devices:
+        try:
+            if isinstance(device, Specification):
+                column = modelled_column(subject, device)
+            else:
+                column = cast("Comparable", device).column(subject, rounds, warm_up)
+        except DeviceError as error:
+            error.where = error.where or str(here() or "") or None
+            failures.append((device, error))
+        else:
+            count += 1
+            yield column
+    if failures and not count:
+        raise failures[0][1]
+    for device, error in failures:
+        hint = f"\nhint: {error.hint}" if error.hint else ""
+        warn(f"compare: {_short(device)} has no column: {error.message}{hint}")
 
 
 def _short(device: object) -> str:

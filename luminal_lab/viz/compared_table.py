@@ -11,7 +11,7 @@ from html import escape
 
 from luminal_lab.machines.rates import size_text
 from luminal_lab.timing.column import Column
-from luminal_lab.timing.compare import Segment, SideBySide, count_text, ms, together
+from luminal_lab.timing.compare import Segment, SideBySide, count_text, ms, together, whole_run
 from luminal_lab.timing.launches import LaunchTime
 from luminal_lab.timing.timings import MARK
 
@@ -53,7 +53,8 @@ def _head(graph: str, columns: Sequence[Column]) -> str:
             f'<span style="{CHIPS[column.how]};border-radius:8px;padding:0 7px;font-size:85%">'
             f"{MARK[column.how]}{column.how}</span>"
         )
-        when = f"<br><small>{escape(_where(column))}</small>"
+        words = (_where(column), whole_run(column))
+        when = "".join(f"<br><small>{escape(text)}</small>" for text in words if text)
         top.append(
             f'<th colspan="{len(HEADS)}" style="{CELL}text-align:left;border-left:{LINE}">'
             f"{escape(column.label)} {chip}{when}</th>"

@@ -107,6 +107,8 @@ def test_the_kernels_of_webgpu_are_recorded_and_replayed():
     made = record("webgpu", ["softmax"], is_quick=True).recording
     assert made.dialect == "webgpu"
     assert made.clock == "perf_counter, from submitting to the end"
+    (program,) = made.programs
+    assert program.whole
     again = ll.Graph("again")
     again.tensor((64, 256), name="c").softmax(-1).named("d").retrieve()
     (column,) = ll.compare(again, [ll.Recorded(made)]).columns

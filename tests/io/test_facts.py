@@ -321,3 +321,22 @@ def test_each_device_says_what_it_is_and_which_source_it_runs(cx):
     whole = f"a launch there does the work of {count} here: its time stands with one of them"
     assert whole in xla.doubts
     assert whole not in [*cpu.doubts, *webgpu.doubts]
+    assert all(" ms for a whole run" in one.note for one in (cpu, webgpu, xla))
+
+
+@pytest.mark.needs("cc", "jax", "wgpu", "vulkan")
+def test_a_recording_has_the_columns_of_every_device(cx, tmp_path):
+    compared = ll.compare(cx, [ll.CPU(), ll.WebGPU(), ll.XLA("cpu")], rounds=1)
+    cx.save(tmp_path / "run.lab", compared, dialects=["webgpu"])
+    opened = ll.open(tmp_path / "run.lab")
+    assert [(one.device, one.how, one.dialect) for one in opened.facts.times] == [
+        ("this CPU", "recorded", "c"),
+        ("WebGPU", "recorded", "webgpu"),
+        ("XLA, cpu", "recorded", "stablehlo"),
+    ]
+    for kept, column in zip(opened.facts.times, compared.columns, strict=True):
+        assert kept.rows
+        assert column.device in kept.note
+        assert " ms for a whole run" in kept.note
+    sources = [source.dialect for source in opened.facts.kernels[0].sources]
+    assert sources == ["c", "webgpu"]

@@ -1,6 +1,7 @@
 """The kit for new devices: a wrong op is named, what is missing is listed, the CPU passes it."""
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.op import ints
 from luminal_lab.core.parse import parse
 from luminal_lab.devices import conformance
+from luminal_lab.devices.webgpu.engine import webgpu_device
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.passes.pattern import variables
 from luminal_lab.testing.conformance import bound, cases, merged, wrong_places
@@ -435,6 +437,29 @@ def test_the_cpu_passes(family):
         found = conformance(ll.CPUCompiler(threads=threads), only=family)
         assert found.ok, str(found)
         assert not found.unsupported
+
+
+@pytest.mark.parametrize("device", ["webgpu", ["generic", "webgpu"]])
+def test_a_device_by_its_name_declares_what_it_does_not_support(device, monkeypatch):
+    monkeypatch.setattr(ll.WebGPUCompiler, "unless_here", lambda self: None)
+    found = conformance(device, ops="sqrt", dtypes="float64")
+    assert {row.reason for row in found.unsupported} == {"float64: WGSL has none"}
+    assert len(found.rows) == len(found.unsupported)
+
+
+@pytest.mark.needs("jax")
+def test_a_device_by_its_name_has_its_licence():
+    assert conformance("generic, xla", only="elementwise", ops="mul").ok
+
+
+@pytest.mark.parametrize(
+    ("device", "package"), [("webgpu", "wgpu"), ("generic, xla", "jax"), (ll.XLACompiler(), "jax")]
+)
+def test_a_device_that_is_not_here_is_no_row_of_failures(device, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    webgpu_device.cache_clear()
+    error = error_of(lambda: conformance(device, ops="sqrt"), DeviceError)
+    assert str(error.hint).startswith('pip install "luminal-lab[')
 
 
 # -- choosing --------------------------------------------------------------------------------------

@@ -1,15 +1,18 @@
 """Devices side by side: which launches share a row, what a cell says, what asks for nothing."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from inspect import currentframe
 from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.core.interpret import NodeStep
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.errors import (
     ArgumentError,
@@ -17,6 +20,7 @@ from luminal_lab.errors import (
     DimError,
     GraphError,
     InputError,
+    LabWarning,
     RangeError,
 )
 from luminal_lab.nn import models
@@ -194,7 +198,8 @@ def test_this_cpu_is_measured_and_the_session_stays_as_it_is():
     assert len(measured.whole) == 3
     assert [tuple(map(len, one.parts)) for one in found] == [(1, 1)] * 3
     assert all(one.share(0) for one in found)
-    assert " for a whole run" in str(found)
+    assert " ms for a whole run" in str(found)
+    assert found._repr_html_().count(" ms for a whole run</small>") == 1
     assert {one.bound(0) for one in found} <= {"compute", "memory", "cache"}
 
 
@@ -252,13 +257,18 @@ def test_a_gpu_without_a_name_must_be_here():
 def _stand_in(monkeypatch):
     """A GPU that says it is an H200, and takes 1 ms for whatever it is asked; cuBLAS has a part."""
 
-    def timed(self, environment, rounds=10, *, warm_up=2):
-        first, *rest = self.launches
-        first = replace(first, chosen=lambda: "by cuBLAS: 1.0 µs")
-        return tuple((one, (1e-3,) * rounds) for one in (first, *rest))
+    def ran(self, environment, wanted, known, trace=None):
+        if trace is not None:
+            trace += [NodeStep(self.ir[launch.node], 1e-3, 0) for launch in self.launches]
+        return {}
 
-    monkeypatch.setattr(GPUProgram, "device", "NVIDIA H200")
-    monkeypatch.setattr(GPUProgram, "time_launches", timed)
+    def chosen(name):
+        return "by cuBLAS: 1.0 µs" if name == "matmul_gelu" else ""
+
+    engine = SimpleNamespace(name="NVIDIA H200", clock="a clock", chosen=chosen)
+    monkeypatch.setattr(GPUProgram, "engine", engine)
+    monkeypatch.setattr(GPUProgram, "is_running", True)
+    monkeypatch.setattr(GPUProgram, "run", ran)
 
 
 @pytest.mark.usefixtures("_stand_in")
@@ -267,11 +277,42 @@ def test_a_gpu_that_is_here_is_measured_by_its_own_clock():
     for column in found.columns:
         assert (column.how, column.device) == ("measured", "NVIDIA H200")
         assert {part.samples for part in column.parts} == {(1e-3,) * 3}
+        assert len(column.whole) == 3
         assert column.specification is ll.devices.specification("h200")
     assert found[0].share(0) == pytest.approx((found[0].parts[0][0].least or 0) / 1e-3)
     # What a library has computed is not taken for ours.
     (note,) = found.columns[0].notes
     assert note.endswith(": by cuBLAS: 1.0 µs")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A device that is not here."""
+
+    why: str
+    name: str = "made-up"
+
+    def column(self, subject, rounds, warm_up):
+        raise DeviceError(f"{self.name}: {self.why}", hint="buy one")
+
+
+def test_devices_that_are_not_here_have_no_column_and_are_told_at_the_users_line():
+    with pytest.warns(LabWarning) as told:
+        found = ll.compare(written(), [Missing("sold out"), T4, Missing("broken"), H200])
+    line = cast("FrameType", currentframe()).f_lineno - 1
+    assert [column.label for column in found.columns] == ["T4", "H200"]
+    assert [str(one.message) for one in told] == [
+        "compare: made-up has no column: made-up: sold out\nhint: buy one",
+        "compare: made-up has no column: made-up: broken\nhint: buy one",
+    ]
+    assert {(one.filename, one.lineno) for one in told} == {(__file__, line)}
+
+
+def test_where_no_device_is_here_the_first_says_why():
+    devices = [Missing("sold out"), Missing("broken")]
+    error = error_of(lambda: ll.compare(written(), devices), DeviceError)
+    assert (error.message, error.hint) == ("made-up: sold out", "buy one")
+    assert "ll.compare(written(), devices)" in str(error.where)
 
 
 @pytest.mark.usefixtures("_stand_in")

@@ -77,13 +77,6 @@ class DeviceCompiler(Pipeline):
         if isinstance(compiler := options.get("compiler"), str):
             allow([program_of(compiler)])  # from Python, or from a text that was admitted
 
-    def unless_here(self) -> None:
-        """Raise a DeviceError if nothing on this machine runs what it compiles.
-
-        >>> ll.CPUCompiler().unless_here(), ll.CUDACompiler(emulate=True).unless_here()
-        (None, None)
-        """
-
     @classmethod
     def of_text(cls, **options: Any) -> Self:
         """Return the compiler that a text names; the text may come from a file.

@@ -342,5 +342,6 @@ def _from_start(location: Location) -> tuple[Location, int]:
 
 def _first(error: Exception) -> str:
     """Return the lines of an error that say what is wrong."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return "; ".join(lines[:6]) or type(error).__name__
+    lines = [line.strip().removesuffix("Validation Error") for line in str(error).splitlines()]
+    told = [line.rstrip(": ") for line in lines if line and line != "Caused by:"]
+    return "; ".join(told[:6]) or type(error).__name__

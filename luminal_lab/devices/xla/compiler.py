@@ -21,7 +21,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.devices.runtime.compiler import DEEPEST
 from luminal_lab.devices.runtime.whole import divide
 from luminal_lab.devices.xla.forms import has_form
-from luminal_lab.devices.xla.program import XLAProgram
+from luminal_lab.devices.xla.program import XLAProgram, jax_device
 from luminal_lab.errors import expect
 from luminal_lab.kernels.fuse.intrinsics import Intrinsics
 from luminal_lab.passes.base import Pass, spec_text
@@ -61,8 +61,7 @@ class XLACompiler(Pipeline):
     """Where it runs; None: where JAX runs by default."""
 
     def __init__(self, platform: str | None = None) -> None:
-        hint = 'give its name, as in "tpu", or leave it out'
-        expect(platform, str | None, "xla: the platform is {}", hint)
+        expect(platform, str | None, "xla: the platform is {}", 'give its name, as in "tpu"')
         calls = Pipeline([Inlining()], rounds=DEEPEST)
         cleaned = (CommonSubexpressions(), DeadCode())
         programs = (Intrinsics(), DeadCode(), XLAPrograms(), DeadCode())
@@ -72,6 +71,10 @@ class XLACompiler(Pipeline):
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> XLAProgram:
         return XLAProgram(ir, self.platform, specialise)
+
+    @override
+    def unless_here(self) -> None:
+        jax_device(self.platform)
 
     @override
     def __str__(self) -> str:

@@ -36,7 +36,7 @@ class XLAProgram(WholeProgram):
 
     def __init__(self, ir: IR, platform: str | None, sizes: Mapping[str, int] | None) -> None:
         super().__init__(ir, has_form, sizes)
-        self.jax, self.device = _jax(platform)
+        self.jax, self.device = jax_device(platform)
         self._lowered = Remembered[object, Any](MOST_PROGRAMS)
         self._compiled = Remembered[Any, Any](MOST_PROGRAMS)
 
@@ -153,7 +153,7 @@ class XLAProgram(WholeProgram):
         return Path(path)
 
 
-def _jax(platform: str | None) -> tuple[Any, Any]:
+def jax_device(platform: str | None) -> tuple[Any, Any]:
     """Return JAX and its device, or say what is missing."""
     try:
         jax = import_module("jax")

@@ -114,6 +114,7 @@ def test_a_schedule_for_no_kernel():
     [
         (ll.CUDACompiler(arch="sm_80"), "on sm_80 it may declare 49,152"),
         (ll.MetalCompiler(), "on Apple's GPUs it may have 32,768"),
+        (ll.WebGPUCompiler(), "in WebGPU it may have 16,384"),
     ],
     ids=str,
 )
@@ -131,7 +132,11 @@ def test_a_schedule_that_shares_more_than_a_block_may_have(device, room):
 
 @pytest.mark.parametrize(
     ("device", "where"),
-    [(ll.CUDACompiler(arch="sm_80"), "on sm_80"), (ll.MetalCompiler(), "on Apple's GPUs")],
+    [
+        (ll.CUDACompiler(arch="sm_80"), "on sm_80 it may have 1,024"),
+        (ll.MetalCompiler(), "on Apple's GPUs it may have 1,024"),
+        (ll.WebGPUCompiler(), "in WebGPU it may have 256"),
+    ],
     ids=str,
 )
 def test_a_schedule_of_more_threads_than_a_block_may_have(device, where):
@@ -141,7 +146,7 @@ def test_a_schedule_of_more_threads_than_a_block_may_have(device, where):
     steps = "bind i to thread\nbind j to thread"
     error = error_of(lambda: cx.kernels["add"].rescheduled(steps), ScheduleError)
     assert str(error) == (
-        f"kernel add: a block has 4,096 threads, and {where} it may have 1,024\n"
+        f"kernel add: a block has 4,096 threads, and {where}\n"
         "hint: split a loop, and bind the inner one to threads"
     )
 

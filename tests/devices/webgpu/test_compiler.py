@@ -1,5 +1,6 @@
 """The WebGPU compiler: its text, the conformance kit, models, its licence, what is refused."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import nn
-from luminal_lab.errors import DeviceError
+from luminal_lab.errors import DeviceError, RangeError
 from luminal_lab.nn.models.gpt2 import GPT2
 from luminal_lab.passes.pipeline import LICENCE
 from luminal_lab.testing.conformance import cases
@@ -70,6 +71,8 @@ def test_attention_is_one_kernel():
     q, k, v = (cx.tensor((2, 3, 64, 16), name=name).set(random(2, 3, 64, 16)) for name in "qkv")
     agrees(cx, ((q @ k.transpose(-1, -2) * 0.25).softmax(-1) @ v).retrieve())
     assert len(cx.kernels) == 1
+    # The program of the algebra: one pass, whose maximum and sums run along.
+    assert "where (m, l, acc) = fold " in str(cx.kernels[0].definition)
 
 
 @needs
@@ -108,8 +111,9 @@ def test_an_index_out_of_range_is_found():
     index = cx.tensor((3,), "int64", "index").set([1, 3, 2**33])
     table.take(index, 0).retrieve()
     cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
-    with pytest.raises(ll.errors.LabError, match=r"the index at .* is 8589934592"):
-        cx.execute()
+    error = error_of(cx.execute, RangeError)
+    assert re.search(r"the index at .* is 8589934592", error.message)
+    assert "table.take(index, 0)" in str(error.where)
 
 
 def halves() -> tuple[ll.Graph, Any]:

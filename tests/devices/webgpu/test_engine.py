@@ -1,5 +1,6 @@
 """WebGPU's adapter: its name, its limits, what is missing, and what is lost."""
 
+import os
 import subprocess
 import sys
 from functools import cache
@@ -171,3 +172,35 @@ def test_a_graph_that_was_laid_out_before_does_no_harm():
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[2.0, 4.0]", done.stderr
+
+
+@pytest.mark.needs("wgpu", "vulkan", "cc")
+def test_without_a_driver_for_vulkan_a_script_is_told_and_goes_on():
+    code = """if True:
+        import luminal_lab as ll
+        cx = ll.Graph()
+        y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
+        try:
+            cx.execute()
+        except ll.errors.DeviceError as error:
+            print(error)
+        print([c.label for c in ll.compare(cx, [ll.CPU(), ll.WebGPU()], rounds=1).columns])
+        cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+        cx.execute()
+        print(y.tolist())
+    """
+    nowhere = dict.fromkeys(("VK_ICD_FILENAMES", "VK_DRIVER_FILES"), "/nonexistent")
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", code],
+        env={**os.environ, **nowhere},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    first, *_, hint, columns, values = done.stdout.splitlines()
+    assert first.startswith("webgpu: there is no adapter for WebGPU here: Request adapter failed")
+    assert "Caused by" not in first
+    assert hint == f"hint: {engine.NO_ADAPTER}"
+    assert (columns, values) == ("['this CPU']", "[2.0, 4.0]")
+    assert "<string>:10: LabWarning: compare: WebGPU has no column: webgpu: there is" in done.stderr
