@@ -48,6 +48,10 @@ UNPICKLED: Final = (
     "if you know who wrote it: trust=True, or luminal-lab open FILE --trust, or luminal-lab trust "
     "FILE once for all; an ONNX file, or the weights as safetensors, run nothing"
 )
+OF_LIBRARY: Final = (
+    "if you know who made it: --trust runs it once, and luminal-lab trust FOLDER signs it for "
+    "good; its C is beside it"
+)
 OF_BUNDLE: Final = (
     "if you know who made it: --trust runs it once, and luminal-lab trust FOLDER signs it for "
     "good; luminal-lab bundle makes your own"
@@ -134,6 +138,12 @@ def bundle_of(parts: Iterable[str], name: str) -> Foreign:
     """Return the part to be trusted of a bundle: all of its machine code, by digests."""
     digest = _digest("bundle", *sorted(parts))
     return Foreign(digest, "machine code for NVIDIA's GPUs", _cut(name))
+
+
+def library_of(data: bytes, name: str) -> Foreign:
+    """Return the part to be trusted of an exported model: its library, byte by byte."""
+    digest = _digest("library", hashlib.sha256(data).hexdigest())
+    return Foreign(digest, "machine code of an exported model", _cut(name))
 
 
 def schedule_of(name: str, definition: str, schedule: str, device: str) -> Foreign:
@@ -246,6 +256,13 @@ def admit_bundle(foreign: Foreign, *, trust: bool) -> None:
     if trust:
         allow([foreign])
     refuse(() if is_trusted(foreign) else [foreign], "it comes from a bundle", OF_BUNDLE)
+
+
+def admit_library(foreign: Foreign, *, trust: bool) -> None:
+    """Raise a TrustError unless an exported model's library may run, as `trust` allows it once."""
+    if trust:
+        allow([foreign])
+    refuse(() if is_trusted(foreign) else [foreign], "it comes from a folder", OF_LIBRARY)
 
 
 def refuse(

@@ -237,6 +237,7 @@ COMMANDS: dict[str, list[Way] | str] = {
     "record": "of a bundle, machine code for cards: tests/devices/cuda/test_bundle.py",
     "bundle": "it reads no file",
     "export-model": "no kernels come in by it; it asks before PyTorch unpickles a .pt2",
+    "serve": "of a folder, a library: tests/serving/test_library.py; no kernels come in by others",
     "generate": "no kernels come in by it; tests/language has its files",
     "transcribe": "the same",
 }
@@ -505,6 +506,7 @@ REASONS = {
     "devices/metal/engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/gpu/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
     "devices/cpu/planned.py pickle.loads": "what this user's processes have kept, with its digest",
+    "serving/library.py CDLL": "behind the gate, in admit_library",
     "kernels/memory/numbers.py exec": "arithmetic on sizes, written from dims",
     "devices/cpu/assembly.py subprocess.run": "a disassembler, on what has passed the gate",
     "devices/gpu/sass.py subprocess.run": "a disassembler, on what NVRTC has made",

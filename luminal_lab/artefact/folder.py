@@ -23,7 +23,7 @@ from luminal_lab.devices.runtime.worklist import Worklist, c_maker
 from luminal_lab.errors import ArgumentError, DeviceError, expect
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.trust import admit
+from luminal_lab.trust import admit, library_of, sign
 from luminal_lab.writing import as_path, write_bytes
 
 FORMAT: Final = 1
@@ -95,6 +95,7 @@ def export(
     if file is not None:
         write_weights(path / WEIGHTS, file, kept)
     if library is not None:
+        sign([library_of(library, str(path))])  # users may run again what they export
         write_bytes("export", path / str(model["library"]), library)
     else:
         warn("export: there is no C compiler, so the folder has no library; make compiles it")

@@ -1,0 +1,95 @@
+"""An endpoint of a model: where it listens, what it serves, and how it ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+
+from luminal_lab.errors import ArgumentError, DeviceError, InputError
+from luminal_lab.serving.app import App, Served
+from luminal_lab.serving.batching import BATCH, Batches
+from luminal_lab.serving.http import LARGEST
+from luminal_lab.serving.inference import Inference
+from luminal_lab.serving.library import Exported, is_exported
+from luminal_lab.serving.metrics import Metrics
+
+PORT: Final = 8000
+HOST: Final = "127.0.0.1"
+SHORTEST: Final = 16
+"""The fewest letters of a key."""
+
+
+def listening(host: str, port: int, key: str | None) -> socket.socket:
+    """Return a socket that listens, or raise an error that says why not."""
+    if not 0 <= port < 1 << 16:
+        raise ArgumentError(f"serve: there is no port {port}", hint="give 0 to 65535; 0 is any")
+    try:
+        (family, kind, proto, _, address), *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, UnicodeError):
+        raise ArgumentError(
+            f"serve: {host!r} is no address of this machine",
+            hint="leave --host out for this machine alone",
+        ) from None
+    if not ip_address(str(address[0]).partition("%")[0]).is_loopback and key is None:
+        raise ArgumentError(
+            f"serve: others can reach {host}, and there is no key",
+            hint="give --key FILE, or set LUMINAL_LAB_KEY; or leave --host out",
+        )
+    sock = socket.socket(family, kind, proto)
+    try:
+        if os.name == "posix":  # on Windows this would let another program take over the port
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(1024)
+    except OSError as error:
+        sock.close()
+        whys = {errno.EADDRINUSE: "is in use", errno.EACCES: "is not for everybody"}
+        why = whys.get(error.errno or 0, f"cannot be had: {error.strerror or error}")
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise ArgumentError(f"serve: {host} is no address of this machine") from None
+        raise DeviceError(
+            f"serve: port {port} {why}", hint="--port 0 takes one that is free"
+        ) from None
+    return sock
+
+
+def opened(
+    path: Path,
+    metrics: Metrics,
+    *,
+    name: str | None = None,
+    batch: int = BATCH,
+    trust: bool = False,
+) -> Served:
+    """Return the model of a path, ready to answer."""
+    if is_exported(path):
+        model = Exported(path, trust=trust)
+        called = name or path.resolve().name
+        return Inference(called, model, Batches(model, metrics, batch))
+    raise InputError(f"serve: {path} is no model", hint="luminal-lab export-model makes a folder")
+
+
+def run(app: App, sock: socket.socket, ready: Callable[[], object], **more: Any) -> None:
+    """Serve until Ctrl-C, which is raised when all has ended."""
+    try:
+        from luminal_lab.serving.connections import serve  # noqa: PLC0415  # it needs the package
+    except ImportError:
+        raise DeviceError(
+            "serve: the package uvicorn, which listens, is not installed",
+            hint='pip install "luminal-lab[serve]"',
+        ) from None
+    try:
+        serve(app, [sock], ready, **more).run(sockets=[sock])
+    finally:
+        app.close()
+        sock.close()
+
+
+__all__ = ["HOST", "LARGEST", "PORT", "SHORTEST", "listening", "opened", "run"]
