@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
-from luminal_lab.errors import ArgumentError, DeviceError, InputError
+from luminal_lab.errors import ArgumentError, DeviceError, LabError
 from luminal_lab.serving.app import App, Served
 from luminal_lab.serving.batching import BATCH, Batches
 from luminal_lab.serving.http import LARGEST
@@ -66,6 +66,8 @@ def opened(
     *,
     name: str | None = None,
     batch: int = BATCH,
+    texts: int = 4,
+    context: int | None = None,
     trust: bool = False,
 ) -> Served:
     """Return the model of a path, ready to answer."""
@@ -73,7 +75,25 @@ def opened(
         model = Exported(path, trust=trust)
         called = name or path.resolve().name
         return Inference(called, model, Batches(model, metrics, batch))
-    raise InputError(f"serve: {path} is no model", hint="luminal-lab export-model makes a folder")
+    return _of_language(path, metrics, name, texts, context)
+
+
+def _of_language(
+    path: Path, metrics: Metrics, name: str | None, texts: int, context: int | None
+) -> Served:
+    """Return a model of language; what it needs is loaded here."""
+    from luminal_lab.language.load import load  # noqa: PLC0415  # a folder needs none of it
+    from luminal_lab.serving.completions import Completions  # noqa: PLC0415  # likewise
+    from luminal_lab.serving.turns import Turns  # noqa: PLC0415  # likewise
+
+    try:
+        lm = load(path, kind="text", context=context)
+    except LabError as error:
+        error.message = f"serve: {error.message.removeprefix('load: ')}"
+        raise
+    lm.decoding().prepare(2)
+    called = name or (path.stem if path.is_file() else path.resolve().name)
+    return Completions(called, lm, Turns(lm, metrics, texts))
 
 
 def run(app: App, sock: socket.socket, ready: Callable[[], object], **more: Any) -> None:

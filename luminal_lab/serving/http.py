@@ -6,7 +6,7 @@ Any ASGI server can run what is built of these; uvicorn is the one that `serve` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
@@ -65,6 +65,7 @@ class Request:
             for name, value in scope["headers"]
         }
         self._receive, self._room, self._taken = receive, room, 0
+        self._ends: list[Callable[[], object]] = []
 
     async def json(self, most: int | None = None) -> Mapping[str, Any]:
         """Return the object that the body is, of at most so many bytes."""
@@ -115,8 +116,14 @@ class Request:
             self._room.take(size)
             self._taken += size
 
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Have something called once the request has ended, however it does."""
+        self._ends.append(call)
+
     def release(self) -> None:
-        """Give back the room that the body had."""
+        """End the request: give back the room that the body had."""
+        for call in self._ends:
+            call()
         self._room.taken -= self._taken
         self._taken = 0
 
@@ -142,7 +149,7 @@ class Request:
 class Answer:
     """An answer: its status, and its body at once or piece by piece."""
 
-    body: bytes | AsyncIterator[bytes] = b""
+    body: bytes | AsyncGenerator[bytes] = b""
     status: int = 200
     kind: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict[str, str])
@@ -159,8 +166,11 @@ class Answer:
         if isinstance(self.body, bytes):
             await send({"type": "http.response.body", "body": self.body if with_body else b""})
             return
-        async for part in self.body:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        try:
+            async for part in self.body:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        finally:
+            await self.body.aclose()
         await send({"type": "http.response.body", "body": b""})
 
 
