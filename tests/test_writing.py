@@ -159,6 +159,7 @@ OTHERS = {
     "trust.py _written": "a draft, as above, which no other user can read",
     "viz/live/dropped.py Dropped.add": "the pieces of a file, in a temporary folder",
     "viz/picture.py Picture.to_png": "what the browser draws, in a temporary folder",
+    "serving/library.py _loaded": "a copy to load, in a folder of its own, which goes at once",
     "writing.py write_bytes": "the draft of a user's file",
 }
 """The functions that write files in place, each with why nobody's file is lost half-way."""

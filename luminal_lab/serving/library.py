@@ -4,8 +4,8 @@
     digits.so ── read, then trusted ───┤  Exported.run(inputs) → outputs
     weights.safetensors ── mapped ─────┘
 
-What is loaded is what was looked at: the library's bytes are read once, and loaded from memory, or
-from a file that nobody else can write to. The folder's run.py is never run.
+What is loaded is what was looked at: the library's bytes are read once, and loaded from a copy that
+nobody else can write to. The folder's run.py is never run.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Final, NamedTuple, cast
 
 from luminal_lab.errors import DeviceError, InputError, LabError
@@ -331,16 +332,6 @@ def _mapped(weights: Path, size: int) -> mmap.mmap | bytearray:
 
 def _loaded(data: bytes, name: str) -> ctypes.CDLL:
     """Load a library from bytes that were looked at."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create(name)
-        try:
-            with open(descriptor, "wb", closefd=False) as file:  # a descriptor
-                file.write(data)
-            return ctypes.CDLL(f"/proc/self/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
-    from tempfile import mkdtemp  # noqa: PLC0415  # where it is needed
-
     folder = Path(mkdtemp(prefix="luminal-lab-"))  # which no other user can write to
     copy = folder / name
     try:
