@@ -25,7 +25,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -372,6 +371,8 @@ def _written(entries: Mapping[str, Signed]) -> bool:
     text = "".join(f"{' '.join(entry).rstrip()}\n" for entry in entries.values())
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        import tempfile  # noqa: PLC0415  # it takes long, and most who ask for trust write nothing
+
         # mkstemp creates files that other users cannot read or write.
         descriptor, draft = tempfile.mkstemp(prefix="trusted-", dir=path.parent)
         try:

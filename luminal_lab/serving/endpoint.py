@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import socket
 from collections.abc import Callable
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +37,8 @@ def listening(host: str, port: int, key: str | None) -> socket.socket:
             f"serve: {host!r} is no address of this machine",
             hint="leave --host out for this machine alone",
         ) from None
-    if not ip_address(str(address[0]).partition("%")[0]).is_loopback and key is None:
+    is_local = str(address[0]).startswith("127.") or address[0] == "::1"
+    if not is_local and key is None:
         raise ArgumentError(
             f"serve: others can reach {host}, and there is no key",
             hint="give --key FILE, or set LUMINAL_LAB_KEY; or leave --host out",
@@ -98,6 +99,8 @@ def _of_language(
 
 def run(app: App, sock: socket.socket, ready: Callable[[], object], **more: Any) -> None:
     """Serve until Ctrl-C, which is raised when all has ended."""
+    was_enabled = gc.isenabled()
+    gc.disable()  # what an import makes stays: to walk over it takes a third of its time
     try:
         from luminal_lab.serving.connections import serve  # noqa: PLC0415  # it needs the package
     except ImportError:
@@ -105,6 +108,10 @@ def run(app: App, sock: socket.socket, ready: Callable[[], object], **more: Any)
             "serve: the package uvicorn, which listens, is not installed",
             hint='pip install "luminal-lab[serve]"',
         ) from None
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
     try:
         serve(app, [sock], ready, **more).run(sockets=[sock])
     finally:

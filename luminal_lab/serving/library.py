@@ -19,7 +19,6 @@ import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, Final, NamedTuple, cast
 
 from luminal_lab.errors import DeviceError, InputError, LabError
@@ -332,6 +331,14 @@ def _mapped(weights: Path, size: int) -> mmap.mmap | bytearray:
 
 def _loaded(data: bytes, name: str) -> ctypes.CDLL:
     """Load a library from bytes that were looked at."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create(name)
+        with open(descriptor, "wb", closefd=False) as file:  # a descriptor
+            file.write(data)
+        # It stays open: a library is found by its path, and another one must not get the same.
+        return ctypes.CDLL(f"/proc/self/fd/{descriptor}")
+    from tempfile import mkdtemp  # noqa: PLC0415  # it takes long
+
     folder = Path(mkdtemp(prefix="luminal-lab-"))  # which no other user can write to
     copy = folder / name
     try:
