@@ -40,7 +40,9 @@ def options(reader: OptionReader) -> None:
         "--name", metavar="NAME", help="what clients call it; default: the folder's"
     )
     reader.add_argument(
-        "--key", metavar="KEY", help=f"what others have to know; default: what {KEY} says"
+        "--key",
+        metavar="KEY",
+        help=f"what clients must send; better: set {KEY}, which no list shows",
     )
     reader.add_argument(
         "--batch", metavar="N", type=int, default=BATCH, help=f"rows of a run; default: {BATCH}"
@@ -77,20 +79,15 @@ def run_command(given: argparse.Namespace) -> int:
     return 0
 
 
-def key_of(file: Path | None) -> str | None:
+def key_of(given: str | None) -> str | None:
     """Return the key, if there is one."""
-    try:
-        key = os.environ.get(KEY, "") if file is None else file.read_text("utf-8").strip()
-    except (OSError, UnicodeError) as error:
-        raise ArgumentError(
-            f"serve: {file} cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from None
-    if file is None and not key:
+    key = os.environ.get(KEY) if given is None else given
+    if key is None or (given is None and not key):
         return None
     if len(key) < SHORTEST or not key.isascii() or not key.isprintable() or " " in key:
         raise ArgumentError(
             f"serve: the key has {len(key)} letters, or some that no header can have",
-            hint=f"give at least {SHORTEST} that nobody guesses: openssl rand -hex 32 > key",
+            hint=f"give at least {SHORTEST} that nobody guesses, as `openssl rand -hex 32` makes",
         )
     return key
 

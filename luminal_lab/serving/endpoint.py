@@ -41,7 +41,7 @@ def listening(host: str, port: int, key: str | None) -> socket.socket:
     if not is_local and key is None:
         raise ArgumentError(
             f"serve: others can reach {host}, and there is no key",
-            hint="give --key FILE, or set LUMINAL_LAB_KEY; or leave --host out",
+            hint="set LUMINAL_LAB_KEY, or give --key KEY; or leave --host out",
         )
     sock = socket.socket(family, kind, proto)
     try:
