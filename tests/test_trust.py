@@ -491,6 +491,8 @@ REASONS = {
     "bench/studies/maths_speed.py CDLL": "what it compiled from our own functions",
     "bench/studies/maths_speed.py subprocess.run": "the compiler, on our own functions",
     "bench/studies/memory.py subprocess.run": "this Python, on our own module",
+    "bench/studies/serving.py Popen": "this Python, on our own module, or uvicorn's",
+    "bench/studies/serving.py subprocess.run": "this Python, on a line of ours",
     "bench/studies/search.py subprocess.run": "this Python, on our own module",
     "bench/studies/sides.py Popen": "this Python, on our own lines, or a commit's",
     "bench/compiles.py subprocess.run": "this Python, on our own lines",

@@ -147,6 +147,7 @@ OTHERS = {
     "bench/studies/maths_speed.py measured": "the same",
     "bench/studies/memory.py measured": "a word to the system: count from here on",
     "bench/surroundings.py clang": "a compiler's stand-in, in a folder of the benchmark's own",
+    "bench/studies/serving.py starts": "an application of two lines, in a temporary folder",
     "course/kept.py ProgressFile._write": "a draft, which takes the name when it is whole",
     "devices/build/cache.py _write": "a draft, as above",
     "devices/build/cache.py write_whole": "a draft, as above",

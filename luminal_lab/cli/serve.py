@@ -20,6 +20,7 @@ language by OpenAI's routes. What was counted is at /metrics. Only this machine 
 there is a key."""
 EXAMPLES = """\
 luminal-lab serve digits                          a folder of export-model
+luminal-lab serve digits.onnx                     a graph, which is exported first
 luminal-lab serve model.gguf --port 9000          a model of language
 luminal-lab serve digits --host 0.0.0.0           others may ask who have LUMINAL_LAB_KEY"""
 KEY = "LUMINAL_LAB_KEY"
@@ -27,7 +28,9 @@ KEY = "LUMINAL_LAB_KEY"
 
 def options(reader: OptionReader) -> None:
     """Declare the options."""
-    reader.add_argument("model", metavar="MODEL", help="a folder of export-model, or a GGUF file")
+    reader.add_argument(
+        "model", metavar="MODEL", help="a folder of export-model, a graph, or a model of language"
+    )
     reader.add_argument("--host", metavar="HOST", default=HOST, help="default: this machine alone")
     reader.add_argument(
         "--port",
@@ -50,12 +53,16 @@ def options(reader: OptionReader) -> None:
     reader.add_argument(
         "--largest", metavar="MB", type=int, default=LARGEST >> 20, help="of a body; default: 16"
     )
+    reader.add_argument(
+        "--texts", metavar="N", type=int, default=4, help="that take turns; default: 4"
+    )
+    reader.add_argument("--context", metavar="N", type=int, help="the tokens there is room for")
     reader.add_argument("--trust", action="store_true", help="run the library of the folder")
 
 
 def run_command(given: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    for name in ("batch", "largest"):
+    for name in ("batch", "largest", "texts"):
         if getattr(given, name) < 1:
             raise ArgumentError(f"serve: {name} is {getattr(given, name)}", hint="give 1 or more")
     key = key_of(given.key)
@@ -63,7 +70,13 @@ def run_command(given: argparse.Namespace) -> int:
     metrics = Metrics()
     try:
         model = opened(
-            Path(given.model), metrics, name=given.name, batch=given.batch, trust=given.trust
+            Path(given.model),
+            metrics,
+            name=given.name,
+            batch=given.batch,
+            texts=given.texts,
+            context=given.context,
+            trust=given.trust,
         )
         app = App(model, metrics, key=key, largest=given.largest << 20)
     except BaseException:

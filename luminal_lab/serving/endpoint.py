@@ -20,6 +20,8 @@ from luminal_lab.serving.metrics import Metrics
 
 PORT: Final = 8000
 HOST: Final = "127.0.0.1"
+GRAPHS: Final = (".onnx", ".pt2")
+"""The files of graphs that have their weights with them."""
 SHORTEST: Final = 16
 """The fewest letters of a key."""
 
@@ -76,7 +78,23 @@ def opened(
         model = Exported(path, trust=trust)
         called = name or path.resolve().name
         return Inference(called, model, Batches(model, metrics, batch))
+    if path.suffix in GRAPHS and path.is_file():
+        return _of_graph(path, metrics, name or path.stem, batch, trust=trust)
     return _of_language(path, metrics, name, texts, context)
+
+
+def _of_graph(path: Path, metrics: Metrics, name: str, batch: int, *, trust: bool) -> Served:
+    """Return the model of a graph with its weights, which is exported first."""
+    from tempfile import TemporaryDirectory  # noqa: PLC0415  # a folder needs none of it
+
+    from luminal_lab.importing.detect import supported  # noqa: PLC0415  # likewise
+    from luminal_lab.opening import session_of  # noqa: PLC0415  # likewise
+
+    cx = session_of(path, supported(path, "serve"), trust=trust)
+    with TemporaryDirectory(prefix="luminal-lab-") as folder:
+        cx.compilation.export(Path(folder, "model"))
+        model = Exported(Path(folder, "model"))  # what is loaded and mapped stays
+    return Inference(name, model, Batches(model, metrics, batch))
 
 
 def _of_language(

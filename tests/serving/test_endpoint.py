@@ -18,12 +18,11 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import trust
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError, TrustError
-from luminal_lab.serving.endpoint import listening, opened
+from luminal_lab.serving.endpoint import listening
 from luminal_lab.serving.library import Exported, library_in
-from luminal_lab.serving.metrics import Metrics
 from tests.cli.asking import ask
 from tests.needs import need
-from tests.serving.endpoints import exported_mlp, program
+from tests.serving.endpoints import array_of, exported_mlp, program, served
 
 need("uvicorn", "cc")
 
@@ -222,12 +221,31 @@ def test_weights_that_are_short_or_gone(digits: Path, tmp_path: Path) -> None:
         Exported(folder)
 
 
+@pytest.mark.needs("onnx")
+def test_a_graph_is_exported_first(tmp_path: Path) -> None:
+    onnx = need("onnx")
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    ports = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["rows", 2])
+        for name in "xy"
+    ]
+    graph = onnx.helper.make_graph([node], "relu", ports[:1], ports[1:])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "relu.onnx")
+    with served(tmp_path / "relu.onnx") as there:
+        asked = {"inputs": [array_of("x", "FP32", [-1, 2], [1, 2])]}
+        assert there.ask("/v2/models/relu/infer", asked)[1]["outputs"][0]["data"] == [0, 2]
+
+
 def test_a_model_that_carries_and_counts(tmp_path: Path) -> None:
     cx = ll.Graph("sums")
     x = cx.tensor((3,), name="x")
     total = cx.tensor((3,), name="total")
     cx.carry((total + x).named("sum").retrieve(), total)
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1)).export(tmp_path / "sums")
-    model = opened(tmp_path / "sums", Metrics())
-    assert [one["name"] for one in model.metadata()["inputs"]] == ["x", "total"]  # pyright: ignore[reportIndexIssue, reportGeneralTypeIssues]  # a list
-    model.close()
+    with served(tmp_path / "sums") as there:
+        names = [one["name"] for one in there.ask("/v2/models/sums")[1]["inputs"]]
+        assert names == ["x", "total"]
+        given = [array_of("x", "FP32", [1, 2, 3], [3]), array_of("total", "FP32", [4, 4, 4], [3])]
+        for _ in range(2):  # nothing of a run stays
+            answer = there.ask("/v2/models/sums/infer", {"inputs": given})[1]
+            assert answer["outputs"][0]["data"] == [5, 6, 7]
