@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable
 from time import perf_counter
+from traceback import print_exc
 from typing import Final, Protocol
 
 from luminal_lab.serving.http import (
@@ -92,6 +93,11 @@ class App:
                 answer = await self._answer(request)
             except ProblemError as problem:
                 answer = told(problem, request.path)
+            except GoneError:
+                raise
+            except Exception:  # a mistake of ours: whoever serves sees it, and the client a word
+                print_exc()
+                answer = told(ProblemError(500, "a mistake of the server's"), request.path)
             status = answer.status
             await answer.send(send, with_body=request.method != "HEAD")
         except GoneError:

@@ -173,7 +173,11 @@ class Completions:
     def _encoded(self, text: str, *, special: bool) -> list[int]:
         if len(text) > LETTERS * self._lm.context:
             self._refuse(f"{len(text):,} letters")
-        return self._fitting(self._lm.tokenizer.encode(text, special=special))
+        try:
+            tokens = self._lm.tokenizer.encode(text, special=special)
+        except LabError as error:  # half a letter
+            raise _refusal(error) from None
+        return self._fitting(tokens)
 
     def _fitting(self, tokens: list[int]) -> list[int]:
         if not tokens:
@@ -336,7 +340,7 @@ async def _events(
 
 
 def _refusal(error: LabError) -> ProblemError:
-    return ProblemError(400, error.message.removeprefix("generate: "))
+    return ProblemError(400, error.message.removeprefix("generate: ").removeprefix("encode: "))
 
 
 def _event(value: object) -> bytes:

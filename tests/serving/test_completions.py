@@ -145,6 +145,7 @@ REFUSED = {
     "odd tokens": ({"prompt": [1, -1]}, "a prompt is [1, -1]"),
     "a long prompt": ({"prompt": "x" * 65}, "the prompt has 66 tokens, and there is room for 64"),
     "a huge prompt": ({"prompt": "x" * 5000}, "the prompt has 5,000 letters"),
+    "half a letter": ({"prompt": "\ud800"}, "the text has half a letter"),
     "temperature": ({"temperature": -1}, "temperature is -1"),
     "a text as a number": ({"temperature": "hot"}, "temperature is 'hot'"),
     "max_tokens": ({"max_tokens": 1.5}, "max_tokens is 1.5, and must be a whole number"),
