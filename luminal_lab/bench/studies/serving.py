@@ -35,7 +35,7 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b""})
 """
 CLIENTS = 16
-WIDE = 2048
+WIDE = 4096
 
 
 def main() -> None:
