@@ -136,7 +136,7 @@ def test_no_more_comes_than_there_is_room_for(lm):
 
 
 def test_too_long_a_prompt_is_refused_before_anything_runs(lm, monkeypatch):
-    monkeypatch.setattr(lm, "_ready", lambda: pytest.fail("it runs"))
+    monkeypatch.setattr(lm, "decoding", lambda: pytest.fail("it runs"))
     error = error_of(lambda: lm.generate("x" * 64), InputError)
     assert error.message == "generate: the prompt has 65 tokens, and there is room for 64"
     assert error.hint == "the model was made for 64: shorten it"
