@@ -15,14 +15,11 @@ cx.time(), cx.advise()                              # what is slow, and what hel
 """
 
 from importlib import import_module
+from importlib.util import find_spec
+from threading import Event, RLock
 from typing import TYPE_CHECKING
 
 from luminal_lab import errors
-from luminal_lab.core.dims import Dim, Expr, Symbol
-from luminal_lab.core.dtypes import DType
-from luminal_lab.core.edit import Edit
-from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import Binary, Elementwise, Op, Reduce, Source, TensorType, Unary, View
 from luminal_lab.display import DISPLAYS, Shown
 from luminal_lab.errors import (
     ArgumentError,
@@ -48,44 +45,16 @@ from luminal_lab.errors import (
     UnknownNameError,
     VerifyError,
 )
-from luminal_lab.session import Graph
-from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.arguments import told_public
-from luminal_lab.tensor.arithmetic import where
-from luminal_lab.tensor.blocks import Blocks
-from luminal_lab.tensor.called import (
-    cdist,
-    full_like,
-    isin,
-    maximum,
-    minimum,
-    ones_like,
-    rand_like,
-    randn_like,
-    tril,
-    triu,
-    zeros_like,
-)
-from luminal_lab.tensor.joining import (
-    block_diag,
-    broadcast_tensors,
-    cartesian_prod,
-    column_stack,
-    concat,
-    dstack,
-    hstack,
-    meshgrid,
-    stack,
-    vstack,
-)
-from luminal_lab.tensor.parameter import Parameter
-from luminal_lab.tensor.product import einsum
-from luminal_lab.tensor.running import Run, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luminal_lab import devices, nn, search
+    from luminal_lab.core.dims import Dim, Expr, Symbol
+    from luminal_lab.core.dtypes import DType
+    from luminal_lab.core.edit import Edit
+    from luminal_lab.core.ir import IR, Node
+    from luminal_lab.core.op import Binary, Elementwise, Op, Reduce, Source, TensorType, Unary, View
     from luminal_lab.core.parse import parse
     from luminal_lab.core.verify import verify
     from luminal_lab.devices.cpu.compiler import CPUCompiler
@@ -119,7 +88,38 @@ if TYPE_CHECKING:
     from luminal_lab.passes.snapshot import Firing, Snapshot
     from luminal_lab.search.compiling import Search
     from luminal_lab.search.loops import Budget
-    from luminal_lab.tensor import fft, linalg
+    from luminal_lab.session import Graph
+    from luminal_lab.tensor import Tensor, fft, linalg
+    from luminal_lab.tensor.arithmetic import where
+    from luminal_lab.tensor.blocks import Blocks
+    from luminal_lab.tensor.called import (
+        cdist,
+        full_like,
+        isin,
+        maximum,
+        minimum,
+        ones_like,
+        rand_like,
+        randn_like,
+        tril,
+        triu,
+        zeros_like,
+    )
+    from luminal_lab.tensor.joining import (
+        block_diag,
+        broadcast_tensors,
+        cartesian_prod,
+        column_stack,
+        concat,
+        dstack,
+        hstack,
+        meshgrid,
+        stack,
+        vstack,
+    )
+    from luminal_lab.tensor.parameter import Parameter
+    from luminal_lab.tensor.product import einsum
+    from luminal_lab.tensor.running import Run, run
     from luminal_lab.timing.column import CPU, CUDA, XLA, Metal, WebGPU
     from luminal_lab.timing.compare import compare
     from luminal_lab.timing.recording import Recorded
@@ -264,6 +264,25 @@ __all__ = [
     "zeros_like",
 ]
 
+FIRST = {
+    "core.dims": "Dim Expr Symbol",
+    "core.dtypes": "DType",
+    "core.edit": "Edit",
+    "core.ir": "IR Node",
+    "core.op": "Binary Elementwise Op Reduce Source TensorType Unary View",
+    "session": "Graph",
+    "tensor": "Tensor",
+    "tensor.arithmetic": "where",
+    "tensor.blocks": "Blocks",
+    "tensor.called": "cdist full_like isin maximum minimum ones_like rand_like randn_like tril "
+    "triu zeros_like",
+    "tensor.joining": "block_diag broadcast_tensors cartesian_prod column_stack concat dstack "
+    "hstack meshgrid stack vstack",
+    "tensor.parameter": "Parameter",
+    "tensor.product": "einsum",
+    "tensor.running": "Run run",
+}
+"""What is loaded together, with the first name that anybody asks for."""
 LATE = {
     "CPU": "timing.column",
     "Budget": "search.loops",
@@ -328,9 +347,22 @@ LATE = {
 """Names loaded on first use, with the module that defines each."""
 
 
-for _name in __all__:  # the classes of the core know nothing of how a wrong call is answered
-    if _name in globals():
-        globals()[_name] = told_public(globals()[_name], "ll.")
+_lock, _begun = RLock(), Event()
+
+
+def _begin() -> None:
+    """Load what graphs are written with, once anybody asks for a name: the command line need not.
+
+    The classes of the core know nothing of how a wrong call is answered.
+    """
+    from luminal_lab.tensor.arguments import told_public  # noqa: PLC0415  # loaded when used
+
+    with _lock:
+        for module, names in FIRST.items():
+            loaded = import_module(f"luminal_lab.{module}")
+            for name in names.split():
+                globals()[name] = told_public(getattr(loaded, name), "ll.")
+        _begun.set()
 
 
 def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
@@ -383,18 +415,25 @@ TORCH_DTYPES = {"double": "float64", "half": "float16", "long": "int64"}
 
 def __getattr__(name: str) -> object:
     """Load names on first use."""
+    if name[:1] == "_":  # nobody has it from here, and pytest asks each module for some
+        raise AttributeError(name)
+    if not _begun.is_set():
+        if name not in __all__ and name.isidentifier() and find_spec(f"luminal_lab.{name}"):
+            return import_module(f"luminal_lab.{name}")  # as `from luminal_lab import cli` asks
+        _begin()
+        if name in globals():
+            return globals()[name]
     if name in ("devices", "nn", "search"):
         return import_module(f"luminal_lab.{name}")
     if name in ("fft", "linalg"):
         return import_module(f"luminal_lab.tensor.{name}")
     if name in LATE:
         from luminal_lab.passes.collector import uncollected  # noqa: PLC0415  # loaded when used
+        from luminal_lab.tensor.arguments import told_public  # noqa: PLC0415  # likewise
 
         late = getattr(uncollected(import_module)(f"luminal_lab.{LATE[name]}"), name)
         value = globals()[name] = told_public(late, "ll.")
         return value
-    if name[:1] == "_":  # nobody has it from here, and pytest asks each module for some
-        raise AttributeError(name)
     from luminal_lab.core.origin import here  # noqa: PLC0415  # it is not a name of this package
 
     word = TORCH_DTYPES.get(name, name)

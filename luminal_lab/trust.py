@@ -25,7 +25,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -47,6 +46,10 @@ IN_PYTHON: Final = 'll.CPUCompiler(compiler="…") runs what you name there'
 UNPICKLED: Final = (
     "if you know who wrote it: trust=True, or luminal-lab open FILE --trust, or luminal-lab trust "
     "FILE once for all; an ONNX file, or the weights as safetensors, run nothing"
+)
+OF_LIBRARY: Final = (
+    "if you know who made it: --trust runs it once, and luminal-lab trust FOLDER signs it for "
+    "good; its C is beside it"
 )
 OF_BUNDLE: Final = (
     "if you know who made it: --trust runs it once, and luminal-lab trust FOLDER signs it for "
@@ -134,6 +137,12 @@ def bundle_of(parts: Iterable[str], name: str) -> Foreign:
     """Return the part to be trusted of a bundle: all of its machine code, by digests."""
     digest = _digest("bundle", *sorted(parts))
     return Foreign(digest, "machine code for NVIDIA's GPUs", _cut(name))
+
+
+def library_of(data: bytes, name: str) -> Foreign:
+    """Return the part to be trusted of an exported model: its library, byte by byte."""
+    digest = _digest("library", hashlib.sha256(data).hexdigest())
+    return Foreign(digest, "machine code of an exported model", _cut(name))
 
 
 def schedule_of(name: str, definition: str, schedule: str, device: str) -> Foreign:
@@ -248,6 +257,13 @@ def admit_bundle(foreign: Foreign, *, trust: bool) -> None:
     refuse(() if is_trusted(foreign) else [foreign], "it comes from a bundle", OF_BUNDLE)
 
 
+def admit_library(foreign: Foreign, *, trust: bool) -> None:
+    """Raise a TrustError unless an exported model's library may run, as `trust` allows it once."""
+    if trust:
+        allow([foreign])
+    refuse(() if is_trusted(foreign) else [foreign], "it comes from a folder", OF_LIBRARY)
+
+
 def refuse(
     foreign: Iterable[Foreign], why: str = "it comes from a file", hint: str = READ_FIRST
 ) -> None:
@@ -355,6 +371,8 @@ def _written(entries: Mapping[str, Signed]) -> bool:
     text = "".join(f"{' '.join(entry).rstrip()}\n" for entry in entries.values())
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        import tempfile  # noqa: PLC0415  # it takes long, and most who ask for trust write nothing
+
         # mkstemp creates files that other users cannot read or write.
         descriptor, draft = tempfile.mkstemp(prefix="trusted-", dir=path.parent)
         try:

@@ -48,6 +48,7 @@ PACKAGES: Final = {
     "onnx": "models of ONNX",
     "onnxruntime": "ONNX Runtime as a witness",
     "pandas": "tables of pandas",
+    "openai": "the official client of OpenAI's routes",
     "PIL": "pictures of text",
     "playwright": "pages in a browser",
     "plotly": "charts",
@@ -59,6 +60,7 @@ PACKAGES: Final = {
     "torch": "PyTorch as a witness",
     "tqdm": "progress bars",
     "transformers": "models of theirs",
+    "uvicorn": "endpoints",
     "wgpu": "an adapter of WebGPU",
     "ziglang": "the compiler zig",
 }
@@ -134,6 +136,7 @@ CALLS: Final = {
 }
 """What examples with some calls need."""
 NEEDING: Final = {
+    "luminal_lab.serving.connections": "uvicorn",
     "luminal_lab.language.chat_sandbox": "jinja2",
     "luminal_lab.viz.live.widget": "anywidget",
 }

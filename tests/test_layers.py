@@ -42,11 +42,11 @@ PICTURE_LIBRARIES |= {"altair", "bokeh", "networkx", "pydot", "pygraphviz", "sea
 VAGUE = {"common", "handler", "helper", "manager", "util"}
 READERS = {
     *("luminal_lab.devices.build.toolchain", "luminal_lab.devices.webgpu.engine"),
-    "luminal_lab.language.hub",
+    *("luminal_lab.language.hub", "luminal_lab.cli.serve"),
 }
 """What starts compilers in its own environment, but for where temporary files go; what leaves the
-choice of a GPU to Mesa where it was asked to choose; and what looks where Hugging Face's tools have
-put models."""
+choice of a GPU to Mesa where it was asked to choose; what looks where Hugging Face's tools have put
+models; and what takes the key of an endpoint, which no list of processes should show."""
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What is read to understand the graph; the catalogue of ops is looked things up in.
 CORE_LINES = 3_400

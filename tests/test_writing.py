@@ -147,6 +147,7 @@ OTHERS = {
     "bench/studies/maths_speed.py measured": "the same",
     "bench/studies/memory.py measured": "a word to the system: count from here on",
     "bench/surroundings.py clang": "a compiler's stand-in, in a folder of the benchmark's own",
+    "bench/studies/serving.py starts": "an application of two lines, in a temporary folder",
     "course/kept.py ProgressFile._write": "a draft, which takes the name when it is whole",
     "devices/build/cache.py _write": "a draft, as above",
     "devices/build/cache.py write_whole": "a draft, as above",
@@ -159,6 +160,7 @@ OTHERS = {
     "trust.py _written": "a draft, as above, which no other user can read",
     "viz/live/dropped.py Dropped.add": "the pieces of a file, in a temporary folder",
     "viz/picture.py Picture.to_png": "what the browser draws, in a temporary folder",
+    "serving/library.py _loaded": "a copy to load, in a folder of its own, which goes at once",
     "writing.py write_bytes": "the draft of a user's file",
 }
 """The functions that write files in place, each with why nobody's file is lost half-way."""

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from luminal_lab.artefact.contents import Contents, Given, contents_of, told_by
+from luminal_lab.artefact.rows import rows_of
 from luminal_lab.artefact.source import Source
 from luminal_lab.artefact.targets import EVERYWHERE, NATIVE, Target, native, target_of
 from luminal_lab.artefact.weights_file import header_of, write_weights
+from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.origin import warn
@@ -23,7 +25,7 @@ from luminal_lab.devices.runtime.worklist import Worklist, c_maker
 from luminal_lab.errors import ArgumentError, DeviceError, expect
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.trust import admit
+from luminal_lab.trust import admit, library_of, sign
 from luminal_lab.writing import as_path, write_bytes
 
 FORMAT: Final = 1
@@ -74,6 +76,9 @@ def export(
     text = source.text(_digest(interface))
     admit(text)
     library = None if compiler is None else _compiled(contents, source, text, compiler, aim)
+    names = {one.name for one in contents.inputs}
+    written = compilation.written
+    rows = rows_of(written, [node for node in written.inputs if node.name in names])
     model: dict[str, object] = {
         "format": FORMAT,
         "project": "luminal_lab",
@@ -81,6 +86,7 @@ def export(
         "machine": aim.machine,
         "library": f"{contents.name}{aim.suffix}",
         "weights": 0 if file is None else file.bytes,
+        "batch": rows.name if isinstance(rows, Symbol) else rows,
         "interface": interface,
     }
     made = {
@@ -95,6 +101,7 @@ def export(
     if file is not None:
         write_weights(path / WEIGHTS, file, kept)
     if library is not None:
+        sign([library_of(library, str(path))])  # users may run again what they export
         write_bytes("export", path / str(model["library"]), library)
     else:
         warn("export: there is no C compiler, so the folder has no library; make compiles it")

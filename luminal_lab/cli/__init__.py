@@ -38,6 +38,7 @@ GROUPS = {
     },
     "use": {
         "export-model": "write a model as C that runs without us",
+        "serve": "serve a model to clients of other programs",
         "generate": "go on with a text, by a language model",
         "transcribe": "write down what is said in a sound",
     },

@@ -16,12 +16,13 @@ from luminal_lab.devices.cuda.bundle import Bundle
 from luminal_lab.errors import ArgumentError, DeviceError, ParseError
 from luminal_lab.io.opened import open as opened
 from luminal_lab.io.recording import MAGIC, carried
+from luminal_lab.serving.library import is_exported, library_in
 
 ABOUT = """\
 Sign the kernels in a recording or a graph: from then on they run here without a question, like
 those that you wrote yourself. Kernels are code, so read them first: --show prints them. Signing
 affects no other kernel, in whichever file. A .pt2 file, which PyTorch unpickles, is signed as a
-whole, and so is the machine code of a bundle, which is a folder."""
+whole, and so is the machine code of a folder: a bundle, or a model that was exported."""
 EXAMPLES = """\
 luminal-lab trust run.lab --show       print the kernels in it, and sign nothing
 luminal-lab trust run.lab              sign them
@@ -40,7 +41,7 @@ def options(reader: OptionReader) -> None:
         metavar="FILE",
         type=Path,
         nargs="?",
-        help="a recording, a graph as text, a .pt2 file, or a bundle",
+        help="a recording, a graph as text, a .pt2 file, a bundle, or an exported model",
     )
     how = reader.add_mutually_exclusive_group()
     how.add_argument("--show", action="store_true", help="print the kernels, and sign nothing")
@@ -62,6 +63,9 @@ def run(given: argparse.Namespace) -> int:
             sep="\n",
         )
         return 0
+    if is_exported(given.file):
+        library = library_in(given.file)
+        return signed(given, [library], compiled(given.file, library))
     if given.file.is_dir():
         bundle = Bundle.open(given.file)
         foreign, text = [bundle.foreign], bundled(bundle)
@@ -119,6 +123,14 @@ def bundled(bundle: Bundle) -> str:
     files = [f"{bundle.folder / p.arch / p.source}.cu" for p in manifest.programs if p.code]
     head = f"# {foreign.what}, {state}, {foreign.digest}"
     return "\n".join([head, "its sources say what the machine code should do:", *files])
+
+
+def compiled(folder: Path, foreign: trust.Foreign) -> str:
+    """Return what there is to read of an exported model: the C that its library is made of."""
+    state = "trusted" if trust.is_trusted(foreign) else "not trusted"
+    files = sorted(str(file) for file in folder.glob("*.[ch]"))
+    head = f"# {foreign.what}, {state}, {foreign.digest}"
+    return "\n".join([head, "its C says what the machine code should do:", *files])
 
 
 def exported(foreign: trust.Foreign) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
+from luminal_lab.core.op import ints
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.runtime.plan import RunPlan
 from luminal_lab.devices.runtime.program import DeviceProgram
@@ -30,6 +31,7 @@ from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.progress import progress
 from luminal_lab.reading import shown
 from luminal_lab.session import Graph
+from luminal_lab.tensor import Tensor
 
 Activations: TypeAlias = Literal["float32", "bfloat16", "int8"]
 """What is multiplied with weights of few bits: integers in a step, or bfloat16 in a prompt."""
@@ -119,6 +121,15 @@ class Reading:
         self.cache.begin(at=past)
         self._tokens.set(np.array([tokens], np.int64))
         self.session.execute()
+
+
+class Shelf:
+    """Where the keys and values of a text lie while another text has the cache."""
+
+    def __init__(self) -> None:
+        self.held: list[int] = []
+        """The tokens that they are of."""
+        self.rows: list[tuple[Tensor, Tensor]] = []
 
 
 class Decoding:
@@ -213,6 +224,26 @@ class Decoding:
                 bar.step(len(chunk))
         return self._last.logits.numpy()
 
+    def exchange(self, shelf: Shelf) -> None:
+        """Exchange what the cache holds with what lies on a shelf, without copying it.
+
+        >>> from luminal_lab.language.decoding import Shelf
+        >>> decoding, shelf = lm.decoding(), Shelf()
+        >>> _ = decoding.logits([3, 1, 4])
+        >>> decoding.exchange(shelf)
+        >>> shelf.held, decoding.shared([3, 1, 4])
+        ([3, 1, 4], 0)
+        """
+        reading = self._last
+        if not shelf.rows:
+            cx = Graph("shelf")
+            shelf.rows = [
+                (_beginning(cx, keys), _beginning(cx, values))
+                for keys, values in reading.cache.buffers
+            ]
+        reading.session.swap(reading.cache.buffers, shelf.rows)
+        self.held, shelf.held = shelf.held, self.held
+
     def _read(self, tokens: Sequence[int], past: int) -> None:
         """Run some tokens behind the first ones that are held."""
         reading = self._reading(len(tokens))
@@ -239,6 +270,12 @@ class Decoding:
                 reading.session.transfer(self._last.cache.buffers, reading.cache.buffers)
             self._last = reading
         return reading
+
+
+def _beginning(cx: Graph, buffer: Tensor) -> Tensor:
+    """Return an input like a buffer, which holds nothing yet."""
+    zero, shape = np.zeros((), buffer.dtype.numpy), ints(buffer.shape)
+    return cx.tensor(shape, buffer.dtype).set(lambda: np.broadcast_to(zero, shape))
 
 
 def of_steps(activations: Activations) -> Activations:

@@ -108,7 +108,7 @@ class LanguageModel:
             seed=seed,
         )
         return Generation(
-            self._ready,
+            self.decoding,
             tokens,
             sampler,
             self.tokenizer.streamer(tokens),
@@ -179,10 +179,14 @@ class LanguageModel:
         >>> len(lm.session().kernels) > 5
         True
         """
-        return self._ready().compile()
+        return self.decoding().compile()
 
-    def _ready(self) -> Decoding:
-        """Return the graph for the weights as they are now."""
+    def decoding(self) -> Decoding:
+        """Return what reads tokens, with its cache, for the weights as they are now.
+
+        >>> lm.decoding().logits([72, 105]).shape
+        (259,)
+        """
         if self._decoding is None or self._changes != Parameter.changes:
             forms = tuple(parameter.form for parameter in self.model.parameters().values())
             if self._decoding is None or forms != self._forms:

@@ -130,7 +130,8 @@ def test_help_loads_no_command_and_nothing_heavy():
         "luminal_lab.cli.command",
         "luminal_lab.cli.saying",
     }
-    assert not {"luminal_lab.devices", "luminal_lab.kernels", "pandas", "IPython"} & loaded
+    assert not {"luminal_lab.core.ir", "luminal_lab.session", "luminal_lab.kernels"} & loaded
+    assert not {"numpy", "ml_dtypes", "pandas", "IPython"} & loaded
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")

@@ -37,7 +37,7 @@ def says(lm, monkeypatch):
 
     def say(text: str | list[int]) -> None:
         ids = lm.tokenizer.encode(text, special=False) if isinstance(text, str) else text
-        decoding = lm._ready()
+        decoding = lm.decoding()
         begin: list[int] = []
 
         def logits(tokens):
@@ -73,7 +73,7 @@ def test_pieces_add_up_to_the_text(lm):
 
 
 def test_a_result_has_the_reason_and_the_rates(lm):
-    lm._ready().held.clear()
+    lm.decoding().held.clear()
     result = lm.generate("Tell me", max_tokens=9).result()
     assert (len(result.ids), result.stopped, result.prompt_tokens) == (9, "length", 8)
     assert result.reused_tokens == 0
@@ -136,7 +136,7 @@ def test_no_more_comes_than_there_is_room_for(lm):
 
 
 def test_too_long_a_prompt_is_refused_before_anything_runs(lm, monkeypatch):
-    monkeypatch.setattr(lm, "_ready", lambda: pytest.fail("it runs"))
+    monkeypatch.setattr(lm, "decoding", lambda: pytest.fail("it runs"))
     error = error_of(lambda: lm.generate("x" * 64), InputError)
     assert error.message == "generate: the prompt has 65 tokens, and there is room for 64"
     assert error.hint == "the model was made for 64: shorten it"
@@ -186,7 +186,7 @@ def test_tokens_are_a_prompt_too(lm):
 def test_ctrl_c_leaves_a_text_that_goes_on(lm, monkeypatch, at):
     whole = lm.generate("Tell me", max_tokens=10, temperature=1.5, seed=3).result()
     generation = lm.generate("Tell me", max_tokens=10, temperature=1.5, seed=3)
-    logits, count = lm._ready().logits, [0]
+    logits, count = lm.decoding().logits, [0]
 
     def interrupted(tokens):
         count[0] += 1
@@ -194,7 +194,7 @@ def test_ctrl_c_leaves_a_text_that_goes_on(lm, monkeypatch, at):
             raise_signal(SIGINT)
         return logits(tokens)
 
-    monkeypatch.setattr(lm._ready(), "logits", interrupted)
+    monkeypatch.setattr(lm.decoding(), "logits", interrupted)
     with pytest.raises(Interrupted) as caught:
         list(generation)
     assert caught.value.message == f"generate: stopped by Ctrl-C after {at} token{'s' * (at != 1)}"
