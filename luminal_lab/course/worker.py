@@ -67,6 +67,7 @@ def answered(exercise: Exercise, cells: Sequence[tuple[int, str]], refuse: Refus
     """
     check, look, compare, begin = exercise.check, state, changes, run
     codes = look.__code__, compare.__code__
+    sys.modules["luminal_lab"].Graph  # noqa: B018  # what the first name loads is no change
     before = look()
 
     def hold() -> None:
