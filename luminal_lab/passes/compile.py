@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
-from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.edit import Edit, LogEntry
 from luminal_lab.core.ir import IR, Node, check_ir
 from luminal_lab.core.origin import warn
@@ -18,7 +17,6 @@ from luminal_lab.core.verify import verify
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
-    DimError,
     Interrupted,
     LabError,
     PassError,
@@ -26,7 +24,6 @@ from luminal_lab.errors import (
     TrustError,
     flag,
     nearest,
-    whole_number,
 )
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.base import Pass
@@ -36,6 +33,7 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, Runner
+from luminal_lab.passes.sizes import asked_sizes
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.passes.stops import Stop
 from luminal_lab.passes.until import Breakpoint, Until
@@ -96,7 +94,7 @@ def compile_ir(
     facts = frozenset(Pipeline(licence=licence).licence or ())
     pipeline = Pipeline(passes).staged()
     pipeline = pipeline if flag("compile: wait", wait) else pipeline.unawaited()
-    sizes = _sizes(ir, {} if specialise is None else specialise)
+    sizes = asked_sizes(ir, {} if specialise is None else specialise)
     devices = pipeline.devices()
     if len(devices) > 1:
         raise ArgumentError(
@@ -152,31 +150,6 @@ def _stopped(compiling: _Compiling | None, *, is_checked: bool) -> Interrupted:
         f"compile: stopped by Ctrl-C after {many}; the graph is as it was",
         hint='without check="values" it takes less time' if is_checked else None,
     )
-
-
-def _sizes(ir: IR, specialise: object) -> Mapping[str, int]:
-    """Return the sizes for which a graph gets specialised code, or raise."""
-    if not isinstance(specialise, Mapping):
-        raise ArgumentError(
-            f"compile: specialise is {specialise!r}, which names no dim",
-            hint='give dims and their sizes, as in {"seq": 128}',
-        )
-    sizes: dict[str, int] = {}
-    for dim, like in cast("Mapping[object, object]", specialise).items():
-        name, size = str(dim), whole_number(like)
-        if size is None or size.bit_length() > 63:
-            raise ArgumentError(
-                f"compile: specialise gives the dim {name!r} the size {like!r}",
-                hint=f'give one whole number, as in {{"{name}": 128}}',
-            )
-        if name not in ir.symbols:
-            raise DimError(
-                f"compile: specialise names {name!r}, and this graph has no such dim",
-                hint=nearest(name, ir.symbols) or "dims come with tensors, or dim(...)",
-            )
-        check_bounds(ir.symbols[name], size)
-        sizes[name] = size
-    return sizes
 
 
 class _Compiling:

@@ -33,6 +33,7 @@ from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.kernel import user_kernel
 from luminal_lab.machines.machine import Machine
+from luminal_lab.passes.sizes import without_a_shape
 from luminal_lab.progress import progress
 
 FEW_ROWS = 16
@@ -320,7 +321,8 @@ class Worklist:
             for name, symbol in sorted(rows.items())
             if not (isinstance(symbol.high, int) and symbol.high <= FEW_ROWS)
         ]
-        return [single, *({**single, symbol.name: symbol} for symbol in few)]
+        ways = [single, *({**single, symbol.name: symbol} for symbol in few)]
+        return [sizes for sizes in ways if without_a_shape(self.ir, sizes) is None]
 
     def _defined(self, body: IR) -> Definition:
         """Return what a body computes."""

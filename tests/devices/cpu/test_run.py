@@ -916,6 +916,14 @@ def test_few_rows_have_no_kernel_where_there_are_never_more():
     assert [kernel.name for kernel in cx.kernels] == ["matmul_add", "matmul_add_seq1"]
 
 
+def test_rows_that_a_window_is_too_long_for_have_no_kernel():
+    cx = ll.Graph()
+    x = cx.tensor(("n", "n", "n", "n"), name="x")
+    x.conv2d(cx.tensor((1, "n", 1, 3), name="w")).retrieve()
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    assert [kernel.name for kernel in cx.kernels if kernel.name.endswith("n1")] == []
+
+
 def test_a_dim_that_cannot_be_one_has_no_kernel_for_a_single_row():
     cx = ll.Graph()
     seq = cx.dim("seq", 2)
