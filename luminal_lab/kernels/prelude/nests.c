@@ -325,6 +325,17 @@ typedef short lab_sixteen __attribute__((vector_size(32)));
 #endif
 
 #if defined(__AVX2__)
+/* 32 bytes, whose halves may just have been made: a load of both would wait for two stores. */
+static inline __attribute__((always_inline)) lab_eight lab_two_halves(const void *bytes) {
+    typedef lab_i64 lab_half __attribute__((vector_size(16)));
+    lab_half halves[2];
+    __builtin_memcpy(halves, bytes, sizeof halves[0]);
+    __builtin_memcpy(halves + 1, (const char *)bytes + sizeof halves[0], sizeof halves[1]);
+    return (lab_eight)__builtin_shufflevector(halves[0], halves[1], 0, 1, 2, 3);
+}
+#endif
+
+#if defined(__AVX2__)
 /* The sums of two neighbouring products each, of sixteen. */
 static inline __attribute__((always_inline)) lab_eight lab_pairs_$BYTE(
     const lab_$BYTE *x, const lab_i8 *y) {
@@ -367,17 +378,19 @@ static inline __attribute__((always_inline)) lab_i32 lab_dot_$BYTE(
     return (lab_i32)sum;
 }
 
-/* Adds four products of neighbouring bytes to each of `count` sums in a row. */
-static inline __attribute__((always_inline)) void lab_dots_$BYTE(
-    lab_i32 *restrict to, const lab_$BYTE *restrict x, const lab_i8 *restrict y, int count) {
+/* Adds four products of neighbouring bytes to each of `count` sums in a row. No byte of `x` is above
+   `most`; two products of less than 128 are a sum of 16 bits. */
+static inline __attribute__((always_inline)) void lab_dots_$BYTE(lab_i32 *restrict to,
+    const lab_$BYTE *restrict x, const lab_i8 *restrict y, int count, int most) {
     int i = 0;
+    (void)most; /* which only AVX2 asks for */
 #if defined(LAB_ADD_DOTS)
     typedef lab_u32 lab_sums __attribute__((vector_size(32)));
     const lab_sums more = (lab_sums){0} + 0x80808080u * $SIGNED;
     for (; i + 8 <= count; i += 8) {
-        lab_sums sums, left, right;
+        const lab_sums left = (lab_sums)lab_two_halves(x + 4 * i);
+        lab_sums sums, right;
         __builtin_memcpy(&sums, to + i, sizeof sums);
-        __builtin_memcpy(&left, x + 4 * i, sizeof left);
         __builtin_memcpy(&right, y + 4 * i, sizeof right);
         sums = (lab_sums)LAB_ADD_DOTS((lab_eight)sums, (lab_eight)(left ^ more), (lab_eight)right);
         if ($SIGNED)
@@ -387,6 +400,17 @@ static inline __attribute__((always_inline)) void lab_dots_$BYTE(
 #endif
 #if defined(__AVX2__)
     typedef lab_i64 lab_fours __attribute__((vector_size(32)));
+    for (; !$SIGNED && most < 128 && i + 8 <= count; i += 8) {
+        typedef char lab_bytes __attribute__((vector_size(32)));
+        const lab_bytes left = (lab_bytes)lab_two_halves(x + 4 * i);
+        lab_bytes right;
+        lab_eight sums;
+        __builtin_memcpy(&sums, to + i, sizeof sums);
+        __builtin_memcpy(&right, y + 4 * i, sizeof right);
+        const lab_sixteen pairs = (lab_sixteen)__builtin_ia32_pmaddubsw256(left, right);
+        sums += (lab_eight)__builtin_ia32_pmaddwd256(pairs, (lab_sixteen){0} + 1);
+        __builtin_memcpy(to + i, &sums, sizeof sums);
+    }
     for (; i + 8 <= count; i += 8) {
         lab_eight sums;
         const lab_eight low = lab_pairs_$BYTE(x + 4 * i, y + 4 * i);

@@ -347,9 +347,10 @@ def _head(statement: Repeat | Branch) -> str:
 def _simple(statement: Declare | Assign | Invoke, dialect: Dialect) -> str:
     match statement:
         case Declare(type=type, name=name, value=value, is_const=is_const, size=size):
-            if size != "":
-                return dialect.arrays[statement.space].format(type=type, name=name, size=size)
             start = f" = {value}" if value else ""
+            if size != "":
+                array = dialect.arrays[statement.space].format(type=type, name=name, size=size)
+                return f"{array.removesuffix(';')}{start};"
             return f"{'const ' * is_const}{type} {name}{start};"
         case Assign(target=target, value=value, how=how):
             return f"{target} {how} {value};"

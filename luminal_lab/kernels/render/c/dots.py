@@ -3,7 +3,7 @@
     simd k < 64:                                       t += lab_dot_i8(x, y + 64*j, 64);
       t += i32(x[k]) * i32(y[j, k])        →
 
-    for j < 8:                                         lab_dots_u8(t, x, y, 8);
+    for j < 8:                                         lab_dots_u8(t, x, y, 8, 255);
       for k < 4:                           →
         t[j] += i32(x[4*j + k]) * i32(y[4*j + k])
 
@@ -18,8 +18,18 @@ from typing import Final, NamedTuple
 from luminal_lab.core.dims import Symbol, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Cast, Mul
+from luminal_lab.core.ops.bits import BitAnd, BitOr, ShiftLeft, ShiftRight
 from luminal_lab.kernels.definition.substitution import replaced
-from luminal_lab.kernels.definition.terms import Apply, Guarded, Lookup, Read, Term, free, walk
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Guarded,
+    Lookup,
+    Number,
+    Read,
+    Term,
+    free,
+    walk,
+)
 from luminal_lab.kernels.nest.nest import Loop, Set, substituted
 from luminal_lab.kernels.nest.sizes import at_most, slope
 from luminal_lab.kernels.render.arrays import Arrays
@@ -157,6 +167,31 @@ def _is_in_row(part: Term, loop: Loop, inner: Loop, sums: str, arrays: Arrays) -
         case _:
             moving = {symbol for dim in part.places for symbol in symbols(dim)}
             return moving.isdisjoint({loop.axis, inner.axis})
+
+
+def greatest(byte: Term) -> int:
+    """Return what no value of a term of bytes is above.
+
+    >>> from luminal_lab.kernels.definition.text import parse_definition
+    >>> low = parse_definition('''kernel low(x: u8[n]) -> (y: u8[n])
+    ...   y[i < n] = bit_or(shift_left(bit_and(x[i], 2_u8), 4_u8), bit_and(x[i], 15_u8))''')
+    >>> greatest(low.outputs[0].term)
+    63
+    """
+    most = 255 if byte.dtype is DType.uint8 else 127
+    match byte:
+        case Number(value=value):
+            return int(value) if value >= 0 else most
+        case Apply(op=BitAnd(), args=args):
+            return min(map(greatest, args))
+        case Apply(op=BitOr(), args=args):
+            return (1 << max(map(greatest, args)).bit_length()) - 1
+        case Apply(op=ShiftLeft(), args=(value, Number(value=places))) if 0 <= places < 8:
+            return min(greatest(value) << int(places), most)
+        case Apply(op=ShiftRight(), args=(value, Number(value=places))) if 0 <= places < 8:
+            return greatest(value) >> int(places)
+        case _:
+            return most
 
 
 def place_of(factor: Factor, loop: Loop, arrays: Arrays) -> str:

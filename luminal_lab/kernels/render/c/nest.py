@@ -74,7 +74,14 @@ from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES, COMPUTED
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.c.cases import Branched, Cases, InTurn, cases_of
-from luminal_lab.kernels.render.c.dots import dot_of, dot_text, dots_of, factor_of, place_of
+from luminal_lab.kernels.render.c.dots import (
+    dot_of,
+    dot_text,
+    dots_of,
+    factor_of,
+    greatest,
+    place_of,
+)
 from luminal_lab.kernels.render.c.packed import BYTES, WORD, in_words
 from luminal_lab.kernels.render.c.phases import packed, parts_of
 from luminal_lab.kernels.render.code import Assign, Branch, CBlock, Code, Declare, Group, Repeat
@@ -97,6 +104,8 @@ STACK = 16384
 """The most bytes of a scratch array that is put on the stack."""
 MOST_WIDENED = 128
 """The most narrow values that are widened to floats ahead of a loop."""
+MOST_ZEROS = 256
+"""The most bytes of an array that is declared as zeros, rather than filled by a loop."""
 JOINED = 16
 """Neighbours are added up together in multiples of this many, or half as many."""
 WIDENED = {DType.float32: "lab_widen", DType.int32: "lab_words"}
@@ -299,7 +308,7 @@ class _Writer(Writer):
             name, text = c_name(dot.update.name), dot_text(dot, loop, self.arrays)
             self.code.assign(name, text, "+=", (Cast.name, Mul.name, *FOLDED["+="]))
             return
-        if self.are_dots(loop):
+        if self.are_dots(loop) or self.begins_with_zeros(loop):
             return
         if (across := self.across(loop)) is not None:
             rows, most, given = across
@@ -338,6 +347,35 @@ class _Writer(Writer):
                 _note_once(self.code.block)
         self.arrays.wide, self.arrays.hidden, self.code.is_apart = {}, hidden, is_apart
 
+    def begins_with_zeros(self, loop: Loop) -> bool:
+        """Declare an array as zeros, if a loop does nothing else to what was just declared.
+
+        Compilers make a call of such a loop, and then keep no array of the loop around it in
+        registers.
+        """
+        loops, count = [loop], loop.size
+        while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], Loop):
+            loops.append(inner)
+            count = count * inner.size
+        match loops[-1].body, self.code.block:
+            case (Set(how="=", term=Number(value=value), name=name, index=index),), [
+                *_,
+                Declare(name=declared, size=int(size), value="") as before,
+            ] if loops[-1].kind == "simd" and declared == c_name(name) and size == count:
+                pass
+            case _:
+                return False
+        flat = self.nest.flat(name, index)
+        step: Dim = 1
+        for each in reversed(loops):
+            if each.start != 0 or slope(flat, each.axis) != step:
+                return False
+            step = step * each.size
+        if size * self.types[name].dtype.itemsize > MOST_ZEROS or str(value) not in ("0", "0.0"):
+            return False
+        self.code.block[-1] = before._replace(value="{0}")
+        return True
+
     def are_dots(self, loop: Loop) -> bool:
         """Write sums of four products of bytes side by side as a call, if a loop is just that."""
         dots = dots_of(loop, self.arrays)
@@ -354,7 +392,8 @@ class _Writer(Writer):
             else place_of(factor, row, self.arrays)
         )
         right = place_of(second, row, self.arrays)
-        code.invoke(f"lab_dots_{first.dtype.short}", into, left, right, loop.size)
+        most = max(map(greatest, firsts))
+        code.invoke(f"lab_dots_{first.dtype.short}", into, left, right, loop.size, most)
         self.arrays.wide = {}
         return True
 

@@ -102,11 +102,11 @@ HALVES = "i32(bit_and(shift_right(a[4*(j % 4) + k], u8[j // 4] * 4_u8), 15_u8))"
 @pytest.mark.parametrize(
     ("given", "call"),
     [
-        (sums(), "lab_dots_u8(O + 0, a + 0, b + 0, 8)"),
-        (sums("i8[32]"), "lab_dots_i8(O + 0, a + 0, b + 0, 8)"),
+        (sums(), "lab_dots_u8(O + 0, a + 0, b + 0, 8, 255)"),
+        (sums("i8[32]"), "lab_dots_i8(O + 0, a + 0, b + 0, 8, 127)"),
         (
             sums(first="i32(i8(a[4*j + k]))"),
-            "lab_dots_i8(O + 0, (const lab_i8 *)(a + 0), b + 0, 8)",
+            "lab_dots_i8(O + 0, (const lab_i8 *)(a + 0), b + 0, 8, 127)",
         ),
         (sums(first="i32(bit_and(a[4*j + k], 15_u8))"), "lab_dots_u8(O + 0, (const lab_u8 *)v"),
         (
@@ -125,21 +125,23 @@ HALVES = "i32(bit_and(shift_right(a[4*(j % 4) + k], u8[j // 4] * 4_u8), 15_u8))"
 def test_which_loops_are_sums_side_by_side(given: str, call: str) -> None:
     text = render_nest(parse_nest(given), "dots").text
     assert call in text if call else "lab_dots_" not in text
+    if "15_u8" in given and call:
+        assert ", 8, 15);" in text  # products of two such bytes are added up in 16 bits
 
 
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize("cpu", CPUS)
-@pytest.mark.parametrize("dtype", ["i8", "u8"])
-def test_sums_side_by_side_are_right_to_the_last_bit(dtype: str, cpu: str) -> None:
+@pytest.mark.parametrize(("dtype", "most"), [("i8", 127), ("u8", 255), ("u8", 128), ("u8", 127)])
+def test_sums_side_by_side_are_right_to_the_last_bit(dtype: str, most: int, cpu: str) -> None:
     name = f"lab_dots_{dtype}"
     source = f"{prelude('c', [name])}\n\nvoid dots(lab_i32 *to, const lab_{dtype} *x, "
-    source += f"const lab_i8 *y, int n) {{ {name}(to, x, y, n); }}\n"
+    source += f"const lab_i8 *y, int n) {{ {name}(to, x, y, n, {most}); }}\n"
     compiler = find_compiler(None)
     dots: Any = load(
         compile_library(source, replace(compiler, flags=(*compiler.flags, *CPUS[cpu]))), "dots"
     )["dots"]
     draw, kind = np.random.default_rng(0), {"i8": np.int8, "u8": np.uint8}[dtype]
-    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    low, high = np.iinfo(kind).min, most
     for count in (1, 4, 7, 8, 9, 12, 16, 24, 31):
         shape = count, 4
         pairs = [(draw.integers(low, high + 1, shape), draw.integers(-128, 128, shape))]

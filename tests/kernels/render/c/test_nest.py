@@ -450,6 +450,45 @@ def test_what_is_narrow_is_made_float32_ahead_of_a_loop_that_adds_it_up(dtype: s
     assert render_nest(parse_nest(other), "dot").text.count("lab_widen_i8") == 2 * (dtype == "i8")
 
 
+ZEROS = """nest k(x: f32[64]) -> (z: f32[64])
+  for i < 4:
+    local t: f32[2, 8] in registers
+    for j < 2:
+      simd l < 8:
+        t[j, l] = 0.0
+    t[1, 3] = x[i]
+    for m < 2:
+      for n < 8:
+        z[16*i + 8*m + n] = t[m, n]"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_declared"),
+    [
+        ("", "", True),
+        ("= 0.0", "= -0.0", False),
+        ("= 0.0", "= x[l]", False),
+        ("= 0.0", "+= 0.0", False),
+        ("t[j, l]", "t[0, l]", False),
+        ("t: f32[2, 8]", "t: f32[3, 8]", False),
+        ("simd l < 8", "simd l < 7", False),
+        ("simd l", "for l", False),
+        ("    for j", "    t[0, 0] = 1.0\n    for j", False),
+    ],
+)
+def test_an_array_that_begins_with_zeros_is_declared_so(
+    old: str, new: str, is_declared: bool
+) -> None:
+    lines = render_nest(parse_nest(ZEROS.replace(old, new, 1)), "k").text
+    assert ("t[16] LAB_ALIGNED = {0};" in lines) == is_declared
+    assert ("#pragma omp simd" in lines) == (not is_declared and new != "for l")
+
+
+def test_a_large_array_is_filled_by_a_loop() -> None:
+    text = ZEROS.replace("t: f32[2, 8]", "t: f32[2, 40]").replace("simd l < 8", "simd l < 40")
+    assert "= {0}" not in render_nest(parse_nest(text), "k").text
+
+
 SUM_OF = """nest total(x: f32[4, 64]) -> (y: f32[4])
   for i < 4:
     simd j < {size}:

@@ -8,12 +8,7 @@ static void kernel_total__0(LAB_GIVEN) {
     const lab_i64 i_task = lab_task;
     float t_parts_own = 0.0f;
     for (lab_i64 i_own = 0; i_own < lab_min(64, n - 64*i_task); i_own++) {
-        float t_parts_own_lanes[32] LAB_ALIGNED;
-#pragma omp simd
-        for (lab_i64 t_parts_own_lanes_start = 0; t_parts_own_lanes_start < 32;
-            t_parts_own_lanes_start++) {
-            t_parts_own_lanes[t_parts_own_lanes_start] = 0.0f;
-        }
+        float t_parts_own_lanes[32] LAB_ALIGNED = {0};
         for (lab_i64 j_block = 0; j_block < m / 32; j_block++) {
 #pragma omp simd
             for (lab_i64 j_own = 0; j_own < 32; j_own++) {
@@ -34,11 +29,7 @@ static void kernel_total__1(LAB_GIVEN) {
     float *restrict y = lab_buffers[2];
     const lab_i64 n = lab_dims[1];
     float t = 0.0f;
-    float t_lanes[32] LAB_ALIGNED;
-#pragma omp simd
-    for (lab_i64 t_lanes_start = 0; t_lanes_start < 32; t_lanes_start++) {
-        t_lanes[t_lanes_start] = 0.0f;
-    }
+    float t_lanes[32] LAB_ALIGNED = {0};
     for (lab_i64 t_parts_block = 0; t_parts_block < (n + 63) / 2048; t_parts_block++) {
 #pragma omp simd
         for (lab_i64 t_parts_own_2 = 0; t_parts_own_2 < 32; t_parts_own_2++) {
