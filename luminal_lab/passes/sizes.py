@@ -49,12 +49,19 @@ def without_a_shape(ir: IR, sizes: Mapping[str, Dim]) -> Node | None:
     >>> print(without_a_shape(cx.compile("dce").ir, {"n": 1}))
     %x
     """
+    return _without(ir, sizes, set())
+
+
+def _without(ir: IR, sizes: Mapping[str, Dim], seen: set[Dim | IR]) -> Node | None:
     for node in ir:
         body = node.op.body_of()
-        within = without_a_shape(body, sizes) if body is not None else None
-        if within is not None:
-            return within
-        for dim in node.shape:
+        if body is not None and body not in seen:
+            seen.add(body)
+            within = _without(body, sizes, seen)
+            if within is not None:
+                return within
+        for dim in {*node.shape} - seen:
+            seen.add(dim)
             most = bounds(substitute(dim, sizes))[1]
             if most is not None and most < 0:
                 return node

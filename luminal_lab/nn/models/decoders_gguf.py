@@ -174,7 +174,8 @@ def from_gguf(metadata: Mapping[str, object], tensors: Mapping[str, object]) -> 
             hint=f"{__name__}.FORMATS has those that are",
         )
     prefix = f"{kind}."
-    own = {k.removeprefix(prefix): _listed(v) for k, v in metadata.items() if k.startswith(prefix)}
+    keys_of = [key for key in metadata if key.startswith(prefix)]  # a vocabulary is not read
+    own = {key.removeprefix(prefix): _listed(metadata[key]) for key in keys_of}
     file = File(kind, FORMATS[kind], Keys(f"GGUF of a {kind}", own), tensors)
     given = file.translated()
     spelled = {name: key for key, name in KEYS.items()}
