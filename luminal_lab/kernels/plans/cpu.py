@@ -113,7 +113,7 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
     for top in scheduling.tops:
         scheduling.turned(top, TURNED)
         _fetch(scheduling, top, machine)
-    scheduling.streamed(STREAM, machine.l2 // 4, machine.l2 * machine.cores)
+    scheduling.streamed(STREAM, machine)
     scheduling.simd()
     return True
 

@@ -30,6 +30,10 @@ class Choice:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "values", values)
 
+    def first(self, value: int) -> Choice:
+        """Return the same choice where one of its values is the usual one."""
+        return Choice(self.name, value, *(other for other in self.values if other != value))
+
     @override
     def __str__(self) -> str:
         *others, last = map(str, self.values)

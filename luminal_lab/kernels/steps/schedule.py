@@ -75,6 +75,7 @@ from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Merge, Reorder, 
 from luminal_lab.kernels.steps.step import Step, extent, parse_step, read_step, steps
 from luminal_lab.kernels.steps.sums import Lanes
 from luminal_lab.machines.defaults import NO_USUAL, Usual
+from luminal_lab.machines.machine import Machine
 from luminal_lab.scanner import Scanner
 from luminal_lab.tensor.arguments import told_object
 
@@ -88,6 +89,8 @@ WRITTEN_OUT = 16
 """The most groups of elements within a larger group that are written out."""
 PIECE = 16
 """How many columns of a row are fetched at once."""
+NARROW = 32
+"""The bytes of vectors that a processor adds up no faster than it fetches them by itself."""
 BYTES = 4
 """So many products of bytes are added up at once."""
 FEWEST = 2
@@ -638,20 +641,25 @@ class Scheduling:
             with self.attempt():
                 self.grouped(loop)
 
-    def streamed(self, choice: Choice, near: int, far: int) -> None:
+    def streamed(self, choice: Choice, machine: Machine) -> None:
         """Fetch ahead what folds read: matrices of products from fewer bytes on than others.
 
         The processor by itself prefetches rows less far, and hardly if others are read again
-        beside them. What lies near comes soon enough.
+        beside them. What lies near comes soon enough. With narrow vectors, numbers of 32 bits and
+        more need nothing: the processor then keeps up.
         """
+        near, far = machine.l2 // 4, machine.l2 * machine.cores
+        keeps_up = machine.vector_bytes <= NARROW
         fetched = {fetch.name for fetch in every(self.nest.body, Fetch)}
         for name, type in self.nest.inputs:
             count = size_of(type.shape)
             size = count * type.dtype.itemsize if isinstance(count, int) else 0
             if size >= near and name not in fetched:
                 beside = 1 if size >= far else 2
+                is_enough = keeps_up and type.dtype.itemsize >= DType.float32.itemsize
+                usual = choice.first(0) if is_enough else choice
                 for loop in self.loops:  # the outermost that can
-                    ahead = self.choose(choice) if _folds(loop.loop, name, beside) else 0
+                    ahead = self.choose(usual) if _folds(loop.loop, name, beside) else 0
                     if ahead and self.attempted(Stream(name, loop, ahead)):
                         break
 

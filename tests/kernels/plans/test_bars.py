@@ -79,7 +79,7 @@ def test_what_is_open_for_rows_on_a_cpu() -> None:
     assert str(kernel.choices).splitlines() == [
         "task_work: 16384, 4096 or 65536; 16384 is taken",
         "lanes: 32, 8, 16 or 64; 32 is taken",
-        "stream_bytes: 8192, 0, 4096 or 16384; 8192 is taken",
+        "stream_bytes: 0, 8192, 4096 or 16384; 0 is taken",
         "usual values: the plan's own",
     ]
     assert "by 64" in str(kernel.rescheduled(choices={"lanes": 64}).schedule)

@@ -265,8 +265,26 @@ def test_rows_are_fetched_ahead_if_they_exceed_all_second_caches(
     how: str, rows: int, is_streamed: bool
 ) -> None:
     text = f"kernel k(b: f32[{rows}, 512]) -> (y: f32[{rows}])\n"
-    schedule = cpu_schedule(nest(f"{text}  y[i < {rows}] = {how} k < 512: b[i, k]"), Machine())
+    wide = Machine(vector_bytes=64)
+    schedule = cpu_schedule(nest(f"{text}  y[i < {rows}] = {how} k < 512: b[i, k]"), wide)
     assert ("stream b in k.block by 8192" in str(schedule.schedule)) == is_streamed
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "is_streamed"),
+    [
+        ("f32", "b[i, k]", False),  # nothing but reading, which narrow vectors do not outrun
+        ("f32", "a[k] * b[i, k]", False),
+        ("i8", "f32(b[i, k])", True),
+    ],
+)
+def test_with_narrow_vectors_floats_need_no_fetch(
+    dtype: str, value: str, is_streamed: bool
+) -> None:
+    text = f"kernel k(a: f32[4096], b: {dtype}[8192, 4096]) -> (y: f32[8192])\n"
+    text += f"  y[i < 8192] = sum k < 4096: {value}"
+    schedule = cpu_schedule(nest(text), Machine(vector_bytes=32)).schedule
+    assert ("stream b in " in str(schedule)) == is_streamed
 
 
 def test_what_is_fetched_with_the_next_row_is_not_fetched_twice() -> None:
