@@ -30,6 +30,14 @@ class Choice:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "values", values)
 
+    def within(self, most: int) -> Choice:
+        """Return the choice without the values beyond a limit of a machine.
+
+        >>> print(Choice("threads", 256, 64, 512).within(256))
+        threads: 256 or 64
+        """
+        return Choice(self.name, *(value for value in self.values if value <= most))
+
     @override
     def __str__(self) -> str:
         *others, last = map(str, self.values)
