@@ -17,10 +17,10 @@ import { bytes, digits, many, ofRoof, seconds } from "../data/units";
 
 css`
 .ll-launch { display: grid; grid-template-columns: 13ch 1fr 27ch; column-gap: 8px; width: 100%; font-size: 11.5px; line-height: 17px; }
-.ll-launch.ll-table { grid-template-columns: minmax(12ch, 24ch) repeat(var(--ll-devices), minmax(0, 1fr)); align-items: center; }
+.ll-launch.ll-table { grid-template-columns: minmax(12ch, 20ch) repeat(var(--ll-devices), minmax(0, 1fr)); align-items: center; }
 .ll-launch.ll-table.ll-by-line { grid-template-columns: minmax(12ch, 2fr) repeat(var(--ll-devices), minmax(0, 1fr)); }
 .ll-launch.ll-table > b { grid-column: auto; overflow: hidden; text-overflow: ellipsis; font-weight: 400; }
-.ll-launch.ll-table > div { display: grid; grid-template-columns: minmax(24px, 1fr) minmax(0, 17ch); column-gap: 6px; align-items: center; min-width: 0; } .ll-launch.ll-table span { overflow: hidden; text-overflow: ellipsis; }
+.ll-launch.ll-table > div { display: grid; grid-template-columns: minmax(14px, 1fr) minmax(0, 17ch); column-gap: 6px; align-items: center; min-width: 0; } .ll-launch.ll-table span { overflow: hidden; text-overflow: ellipsis; }
 .ll-launch.ll-table svg { width: 100%; height: 13px; }
 .ll-launch > b { grid-column: 1 / -1; } .ll-launch > svg { width: 100%; height: 17px; } .ll-launch > span { overflow: hidden; text-overflow: ellipsis; }
 .ll-totals { display: grid; grid-template-columns: auto auto auto minmax(0, 1fr); align-items: center; gap: 1px 12px; padding: 6px 8px; flex: none; } .ll-totals > details { min-width: 0; }
@@ -99,6 +99,18 @@ export function times(store: Store, host: HTMLElement): Pane {
     const text = (x: number, y: number, anchor: string, words: string): Node => s("text", { x, y, "text-anchor": anchor }, words);
     const every = 1 + Math.floor(ys.length / 9);
     const names = new Labels(11, { left, top: 0, right: wide - 8, bottom });
+    // Where the roofs are: names stand beside these lines, not on them.
+    const lines = peaks.map((one) => {
+      const from = Math.max(xs[0]!, one.x - one.y + ys[0]!);
+      return { ...one, from: [x(from), y(one.y + from - one.x)] as const, ridge: [x(one.x), y(one.y)] as const };
+    });
+    for (const { from: [left, low], ridge: [right, high] } of lines) {
+      names.take({ left: right, top: high, right: wide - 10, bottom: high + 0.5 });
+      for (let at = left; at < right; at += 6) {
+        const of = (place: number): number => low + ((high - low) * (place - left)) / (right - left);
+        names.take({ left: at, top: of(Math.min(right, at + 6)), right: Math.min(right, at + 6), bottom: of(at) });
+      }
+    }
     const spots = points.map((one) => ({ x: x(one.x), y: y(one.y) }));
     for (const spot of spots) names.take({ left: spot.x - 7, top: spot.y - 7, right: spot.x + 7, bottom: spot.y + 7 });
     return s(
@@ -108,10 +120,13 @@ export function times(store: Store, host: HTMLElement): Pane {
       ys.map((tick, at) => [s("path", { class: "ll-axis", d: `M${left} ${y(tick)}H${wide - 10}` }), at > 0 && at % every === 0 && text(left - 4, y(tick) + 3, "end", power(tick))]),
       text(wide - 10, high - 4, "end", "operations per byte"),
       text(2, high - 4, "start", "↑ operations per second"),
-      peaks.map((one) => [
-        s("path", { class: `ll-roof ll-device-${Math.max(0, all.findIndex(({ device }) => device === one.device)) % 5}`, d: `M${x(one.x)} ${y(one.y)}H${wide - 10}M${x(one.x)} ${y(one.y)}L${[Math.max(xs[0]!, one.x - one.y + ys[0]!)].map((from) => `${x(from)} ${y(one.y + from - one.x)}`)[0]}` }),
-        names.beside(wide - 12, y(one.y), `${one.device}: ${many(one.flops)}/s, ${bytes(one.bytes)}/s`, ["above", "below"], 3),
-      ]),
+      lines.map((one) => {
+        const words = `${one.device}: ${many(one.flops)}/s, ${bytes(one.bytes)}/s`, [ridge, roof] = one.ridge;
+        // At the end of the roof, or in its middle, or before it; where all is taken, the device alone.
+        const ends = [wide - 12, (ridge + wide) / 2, ridge, ridge - 40];
+        const name = [words, one.device].flatMap((text) => ends.map((end) => [end, text] as const)).reduce<Node | null>((found, [end, text]) => found ?? names.beside(end, roof, text, ["above", "below"], 3), null);
+        return [s("path", { class: `ll-roof ll-device-${Math.max(0, all.findIndex(({ device }) => device === one.device)) % 5}`, d: `M${ridge} ${roof}H${wide - 10}M${ridge} ${roof}L${one.from.join(" ")}` }), name];
+      }),
       points.map((one) => {
         const [px, py] = [x(one.x), y(one.y)];
         const shape = { measured: "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z", recorded: "M-5-5h10v10h-10z", modelled: "M0-6l6 10h-12z" }[one.how];

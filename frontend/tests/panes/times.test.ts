@@ -98,6 +98,14 @@ test("a roofline is no wider than its pane, so that its letters keep their size"
   expect([900, 380, 200].map(width)).toEqual(["520", "380", "300"]);
   wide.mockRestore();
 });
+test("each roof has its name, also where a point lies on its end", () => {
+  const roofline = [...FACTS.roofline!, { device: "H200", flops: 6.7e13, bytes: 4.8e12, how: "modelled" as const }];
+  // 2^31 operations for 2^24 bytes at the peak rate: the point is at the right end of the roof.
+  const row = { ...FACTS.times![2]!.rows[0]!, flops: 2 ** 31, bytes: 2 ** 24, median: 2 ** 31 / 6.7e13 };
+  const { host } = opened(times, {}, { ...RICH, facts: { ...FACTS, roofline, times: [FACTS.times![0]!, { ...FACTS.times![2]!, rows: [row] }] } });
+  const written = texts(host, ".ll-plot text");
+  for (const { device } of roofline) expect(written.some((text) => text!.startsWith(`${device}: `)), device).toBe(true);
+});
 test("points under the roofline have names, and no two texts are in one place", () => {
   const { host } = opened(times);
   const written = [...host.querySelectorAll(".ll-plot text")];

@@ -157,7 +157,7 @@ def _general(scheduling: Scheduling, gpu: GPU) -> bool:
     left = [top for top in scheduling.tops if top.loop.kind == "for"]
     _placed(scheduling, "memory")
     with scheduling.attempt():
-        threads = _threads(scheduling, _length(left)) if left else 1
+        threads = _threads(scheduling, _length(left), gpu) if left else 1
         run_levels(scheduling, _body(scheduling, left, threads), ROW)
     if any(top in scheduling.nest.loops for top in left):
         _placed(scheduling, "registers")
@@ -196,17 +196,18 @@ def row_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     is_flat = all(loop.inner[-1].is_plain for loop in row.parts)
     is_short = length < FEW or (length < WIDE and count >= 2 * ROWS.values[0] * gpu.cores)
     several = is_flat and is_short and at_most(row.size) > 1
-    rows = scheduling.choose(ROWS) if several else 1
+    rows = scheduling.choose(ROWS.within(gpu.threads // WARP)) if several else 1
     block, each = (
         scheduling.do(Split((row,), (rows,), ("block", "own"))).loops if several else (row, row)
     )
-    along = _body(scheduling, each.parts, WARP if several else _threads(scheduling, length))
+    threads = WARP if several else _threads(scheduling, length, gpu)
+    along = _body(scheduling, each.parts, threads)
     outside = dict.fromkeys([*outer, block], "block")
     if several:
         scheduling.do(Fission((each,)))
-        threads = {name for name, word in along.items() if word != "lane"}
+        shared_out = {name for name, word in along.items() if word != "lane"}
         for loop in block.parts:
-            _whole(scheduling, loop, threads, rows)
+            _whole(scheduling, loop, shared_out, rows)
             outside[loop] = "own"
     run_levels(scheduling, outside | along, ROW)
     shared(scheduling, block)
@@ -232,9 +233,10 @@ def shared(scheduling: Scheduling, block: Handle) -> None:
         scheduling.do(Place(names, "shared"))
 
 
-def _threads(scheduling: Scheduling, length: float) -> int:
+def _threads(scheduling: Scheduling, length: float, gpu: GPU) -> int:
     """Return how many threads share some work: whole warps, none of them idle."""
-    return max(WARP, min(scheduling.choose(THREADS), 1 << max(1, int(length)).bit_length() - 1))
+    most = scheduling.choose(THREADS.within(gpu.threads))
+    return max(WARP, min(most, 1 << max(1, int(length)).bit_length() - 1))
 
 
 def _length(loops: list[Handle]) -> float:
@@ -333,7 +335,8 @@ def column_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     array = total_of(column.parts[0].loop) if len(column.parts) == 1 else None
     if array is None or not is_column(scheduling.nest, column):
         return scheduling.declined(f"{column} has no sums that lie side by side")
-    (fold,), height = column.parts, scheduling.choose(HEIGHT)
+    (fold,), most = column.parts, gpu.threads // COLUMNS.values[0]
+    height = scheduling.choose(HEIGHT.within(most))
     if at_most(iterations(fold.inner)) < 4 * height:
         return scheduling.declined(f"the sums of {column} are too short for {height} threads")
     if many(top.inner) > 4 * THREADS.values[0] * gpu.cores:
@@ -397,13 +400,13 @@ def in_pieces(scheduling: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
 
 def _elements(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     """Let each thread compute some neighbours, along as many loops as possible."""
-    is_cut = scheduling.first(partial(_element, scheduling, top), range(len(top.inner), 0, -1))
+    is_cut = scheduling.first(partial(_element, scheduling, top, gpu), range(len(top.inner), 0, -1))
     if is_cut:
         _placed(scheduling, "registers")
     return is_cut
 
 
-def _element(scheduling: Scheduling, top: Handle, count: int) -> None:
+def _element(scheduling: Scheduling, top: Handle, gpu: GPU, count: int) -> None:
     """Merge loops, and give the merged loop to threads."""
     loops = top.inner[:count]
     width, lane = width_of(scheduling.nest, loops[-1], scheduling.choose(ACCESS)), list[Handle]()
@@ -411,7 +414,8 @@ def _element(scheduling: Scheduling, top: Handle, count: int) -> None:
         loops[-1], *lane = scheduling.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
     thread = scheduling.merge(loops)
     size, most = thread.size, THREADS.values[0]
-    threads = scheduling.choose(THREADS, most if at_most(size) >= LARGE else 64)
+    usual = most if at_most(size) >= LARGE else 64
+    threads = scheduling.choose(THREADS.within(gpu.threads), usual)
     is_cut = not isinstance(size, int) or size > most
     levels: dict[str, str] = {thread: "thread"}
     if is_cut:

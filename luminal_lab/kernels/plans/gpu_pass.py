@@ -68,10 +68,10 @@ def pass_plan(scheduling: Scheduling, gpu: GPU) -> bool:
         return scheduling.declined("the nest is not a pass with sums of products, as attention is")
     widths = [scheduling.loop(product.column).size for product in nest.products if product.grows]
     fitting = [count for count in ACROSS.values if all(width % count == 0 for width in widths)]
-    across = scheduling.choose(ACROSS, next(iter(fitting), None))
-    if across not in fitting:
+    if not fitting:
         return scheduling.declined(f"its columns cannot be cut by any of {ACROSS.values}")
-    groups = scheduling.choose(GROUPS)
+    across = scheduling.choose(Choice(ACROSS.name, *fitting))
+    groups = scheduling.choose(GROUPS.within(gpu.threads // across))
     wide = [name for name, local in scheduling.nest.locals.items() if local.type.shape]
 
     def share_out(rows: int) -> None:

@@ -34,6 +34,14 @@ class Choice:
         """Return the same choice where one of its values is the usual one."""
         return Choice(self.name, value, *(other for other in self.values if other != value))
 
+    def within(self, most: int) -> Choice:
+        """Return the choice without the values beyond a limit of a machine.
+
+        >>> print(Choice("threads", 256, 64, 512).within(256))
+        threads: 256 or 64
+        """
+        return Choice(self.name, *(value for value in self.values if value <= most))
+
     @override
     def __str__(self) -> str:
         *others, last = map(str, self.values)

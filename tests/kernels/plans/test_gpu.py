@@ -13,7 +13,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.terms import Apply, Fold, walk
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.gpu import GPU, apple, gpu_of
+from luminal_lab.kernels.gpu import GPU, apple, gpu_of, webgpu
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.make import make_gpu_kernel
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
@@ -214,6 +214,24 @@ def test_other_numbers_compute_the_same(name: str, choices: Mapping[str, int]) -
     other = made.rescheduled(choices=choices)
     assert other.source != made.source
     check_emulated(other, name, H200)
+
+
+@pytest.mark.parametrize("name", ["columns", "gelu", "powers", "quantised", "total"])
+def test_each_number_that_is_open_goes_with_some_of_the_others(name: str) -> None:
+    """A block of WebGPU has at most 256 threads: no number is open that alone takes more."""
+    made = kernel(name, webgpu())
+    numbers = [
+        (taken.choice.name, value) for taken in made.choices for value in taken.choice.values
+    ]
+
+    def is_possible(choices: Mapping[str, int]) -> bool:
+        try:
+            return made.rescheduled(choices=choices).choices.values.items() >= choices.items()
+        except ScheduleError:
+            return False
+
+    for number in numbers:
+        assert any(is_possible(dict([other, number])) for other in [number, *numbers]), number
 
 
 def check_emulated(made: Kernel, name: str, gpu: GPU) -> None:
