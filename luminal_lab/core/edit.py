@@ -126,14 +126,16 @@ class Edit(NodeLookup):
 
     @cached_property
     def _ranks(self) -> dict[int, int]:
-        # Each node ranks above its sources, so that a search for cycles can stop early. The
-        # gaps leave room for nodes inserted between.
+        """Ranks of nodes above those of their sources, so that a search for cycles stops early.
+
+        The gaps leave room for nodes inserted between.
+        """
         return {node.id: k << 32 for k, node in enumerate(self if self.log else self.base)}
 
-    # Those of a node are the base's own until they change.
     @cached_property
     @override
     def readers(self) -> dict[int, dict[int, None]]:
+        """The ids of the nodes that read a node; the base's own until they change."""
         return self.base.readers.copy()
 
     def ir(self) -> IR:
