@@ -21,7 +21,6 @@ from luminal_lab.core.ir import (
     NodeLike,
     NodeLookup,
     Signature,
-    Table,
     check_ir,
     in_order,
 )
@@ -79,10 +78,6 @@ def _apply(ir: IR, steps: Iterable[tuple[Sequence[Node], Sequence[Node], Signatu
         for node in come:
             table.set(node.id, node)
         signature = then
-    return _changed(ir, table, signature)
-
-
-def _changed(ir: IR, table: Table, signature: Signature) -> IR:
     return IR(table, name=ir.name, **signature._asdict())
 
 
@@ -126,19 +121,22 @@ class Edit(NodeLookup):
         """The inputs that are parameters, each with its storage form."""
         self.refusals: dict[tuple[str, int], Refusal] = {}
         self._firing = self._lifted = 0
+        self._own = set[int]()
         self._because: tuple[str, str] | None = None
 
     @cached_property
     def _ranks(self) -> dict[int, int]:
-        # Each node ranks above its sources, so that a search for cycles can stop early. The
-        # gaps leave room for nodes inserted between.
+        """Ranks of nodes above those of their sources, so that a search for cycles stops early.
+
+        The gaps leave room for nodes inserted between.
+        """
         return {node.id: k << 32 for k, node in enumerate(self if self.log else self.base)}
 
-    # These are the base's own until the first change.
     @cached_property
     @override
     def readers(self) -> dict[int, dict[int, None]]:
-        return self.base.readers
+        """The ids of the nodes that read a node; the base's own until they change."""
+        return self.base.readers.copy()
 
     def ir(self) -> IR:
         """Return the graph as it is now; untouched records are the same objects as before.
@@ -150,7 +148,7 @@ class Edit(NodeLookup):
         """
         if self.signature == self.base.signature and self.table.shares_all(self.base.table):
             return self.base
-        return _changed(self.base, self.table.copy(), self.signature)
+        return IR(self.table.copy(), name=self.name, **self.signature._asdict())
 
     def __iter__(self) -> Iterator[Node]:
         """Iterate over the nodes as they are at the beginning, in order."""
@@ -317,10 +315,11 @@ class Edit(NodeLookup):
         after: tuple[Node, ...],
         signature: Signature,
     ) -> None:
-        if not self.log:
-            self.readers = {id: users.copy() for id, users in self.readers.items()}
         names: dict[str, int] | None = self.__dict__.get("names")  # unless nobody has asked
         readers = self.readers
+        for id in {id for record in (*before, *after) for id in record.sources} - self._own:
+            readers[id] = {**readers.get(id, {})}
+            self._own.add(id)
         for record in before:
             self.table.set(record.id, None)
             if names is not None:
@@ -332,7 +331,7 @@ class Edit(NodeLookup):
             if names is not None:
                 names[record.name] = record.id
             for id in record.sources:
-                readers.setdefault(id, {})[record.id] = None
+                readers[id][record.id] = None
         given, because = self._because or (rule, "")
         change = kind, rule or given, node, into, before, after, (self.signature, signature)
         self.log.append(LogEntry(*change, self._firing, because))

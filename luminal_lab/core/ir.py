@@ -468,11 +468,13 @@ class IR(NodeLookup, DrawnGraph):
 
 
 def in_order(table: Table, schedule: Sequence[int]) -> tuple[Node, ...]:
-    """Return all nodes, sources before users, otherwise in the order of the schedule or of ids."""
+    """Return all nodes, sources before users, otherwise in the order of the schedule or of ids.
+
+    Each comes as early as that order allows.
+    """
     nodes = tuple(table)
     if not schedule and not any(s >= id for id, _, sources, _, _, _ in nodes for s in sources):
         return nodes
-    # Each node as early as the wanted order allows, but after its sources.
     wanted = [node for id in schedule if (node := table.get(id)) is not None]
     order: dict[int, Node] = {}
     begun: set[int] = set()

@@ -354,6 +354,14 @@ def test_random_expressions(tree: Tree, data: st.DataObject):
         assert found is None or evaluate(dim, {**env, **found}) == want
 
 
+def test_what_is_kept_of_a_substitution_is_only_for_dims():
+    n = Symbol("n")
+    taken: Any = substitute(2 * n + 1, {"n": 4.0})
+    assert isinstance(taken, float)
+    assert isinstance(substitute(2 * n + 1, {"n": 4}), int)
+    assert substitute(2 * n + 1, {"n": 4}) == taken == 9
+
+
 @settings(max_examples=200)
 @given(TREES, st.sampled_from([*ALL.values()]), TREES, st.data())
 def test_random_substitutions(tree: Tree, symbol: Symbol, other: Tree, data: st.DataObject):

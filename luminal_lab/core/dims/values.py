@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from luminal_lab.core.dims.arithmetic import floordiv, less, maximum, minimum, mod
-from luminal_lab.core.dims.expression import Dim, Symbol, products
+from luminal_lab.core.dims.expression import Dim, Expr, Symbol, products
 from luminal_lab.errors import DimError
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -63,7 +63,14 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     """Return the expression with symbols, by name, replaced by other dims."""
     if isinstance(dim, int) or not any(symbol.name in values for symbol in symbols(dim)):
         return dim
-    return _worked_out(dim, lambda symbol: values.get(symbol.name, symbol), OF_DIMS)
+    given = tuple([values.get(symbol.name, symbol) for symbol in symbols(dim)])
+    are_dims = all(isinstance(value, (int, Expr)) for value in given)  # pyright: ignore[reportUnnecessaryIsInstance]  # 4.0 and 4 are one key
+    return (_substituted if are_dims else _substituted.__wrapped__)(dim, given)
+
+
+@lru_cache(1 << 15)
+def _substituted(dim: Dim, values: tuple[Dim, ...]) -> Dim:
+    return _worked_out(dim, dict(zip(symbols(dim), values, strict=True)).__getitem__, OF_DIMS)
 
 
 def evaluate(dim: Dim, env: Mapping[str, int]) -> int:

@@ -494,17 +494,15 @@ def apart(nest: Nest, access: Access, other: Access, axis: Symbol, fixed: set[st
     same = frozenset(fixed)
     if access.index is None or other.index is None:
         return False
-    shape = nest.types[access.name].shape
+    shape, pairs = nest.types[access.name].shape, list[tuple[Dim, Dim]]()
     # A position along one axis, or along neighbouring axes as if they were one.
-    pairs = [
-        (
-            row_major(shape[first:end], access.index[first:end]),
-            row_major(shape[first:end], other.index[first:end]),
-        )
-        for end in range(1, len(shape) + 1)
-        for first in range(end - 1, -1, -1)
-    ]
-    return any(_apart(*pair, axis, same) for pair in pairs) or any(
+    for end in range(1, len(shape) + 1):
+        for first in range(end - 1, -1, -1):
+            mine, its = access.index[first:end], other.index[first:end]
+            pairs.append((row_major(shape[first:end], mine), row_major(shape[first:end], its)))
+            if _apart(*pairs[-1], axis, same):
+                return True
+    return any(
         _apart(*ended, axis, same)
         for pair in pairs
         if (ended := (_ended(nest, pair[0], axis), _ended(nest, pair[1], axis))) != pair
