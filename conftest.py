@@ -16,6 +16,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 import pytest
 
 import luminal_lab as ll
+from luminal_lab import trust
 from luminal_lab.devices.build import cache, toolchain
 from tests.language.decoders import published_decoder
 from tests.needs import NEEDING, missing, need, needed
@@ -37,6 +38,20 @@ def _libraries(pytestconfig: pytest.Config) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache, "user_folder", folder)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signatures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what tests sign from the user who runs them; a test may have another home."""
+    usual, at_home = trust.trusted_file, trust.trusted_file()
+    ours = tmp_path_factory.mktemp("signatures") / "trusted"
+
+    def file() -> Path | None:
+        return ours if usual() == at_home else usual()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trust, "trusted_file", file)
         yield
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from luminal_lab import trust
 from tests import needs
 
 CONFTEST = Path(__file__).with_name("conftest.py")
@@ -218,6 +219,25 @@ def test_workers_draw_the_same_share(suite: pytest.Pytester):
     suite.makepyfile(test_one=SHARED, test_two=CROSSED)
     outcomes = suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes()
     assert outcomes == {"passed": 6 + 7 + 3 + 30}
+
+
+def test_what_a_test_signs_is_kept_from_who_runs_it():
+    places = ".local/share", "Library/Application Support", "AppData/Local"
+    files = [Path.home() / place / "luminal_lab" / "trusted" for place in places]
+    before = [file.read_bytes() if file.exists() else None for file in files]
+    signature = trust.Foreign(f"{1:064x}", "a test of the suite", "")
+    assert trust.sign([signature])
+    assert trust.is_trusted(signature)
+    assert [file.read_bytes() if file.exists() else None for file in files] == before
+    assert trust.unsign([signature])
+
+
+def test_a_test_may_have_a_home_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    own = trust.trusted_file()
+    assert own is not None
+    assert own.is_relative_to(tmp_path)
 
 
 def test_no_folder_is_left_out(pytestconfig: pytest.Config):

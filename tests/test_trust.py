@@ -35,8 +35,8 @@ from tests.foreign import Foreign
 from tests.kept import entries
 from tests.needs import need
 from tests.search.planted import guess
+from tests.sources import texts, trees
 
-PACKAGE = Path(ll.__file__).parent
 DEVICES: dict[str, Pipeline] = {
     "c": ll.CPUCompiler(threads=1),
     "cuda": ll.CUDACompiler(emulate=True),
@@ -525,8 +525,9 @@ REASONS = {
 
 def starters() -> Iterator[str]:
     """Yield each place in the package that starts a program or code, and what it does it by."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    words = {name.strip(".").partition(".")[0] for name in STARTS}
+    for place, tree in trees({*words, r"nvrtc\w*", r"cuModule\w*"}):
+        for node in ast.walk(tree):
             names: list[str] = []
             match node:
                 case ast.Call(func=ast.Attribute(value=of, attr=name)):
@@ -540,7 +541,7 @@ def starters() -> Iterator[str]:
                 case _:
                     pass
             found = (one.removeprefix(".") for one in names if one in STARTS)
-            yield from (f"{path.relative_to(PACKAGE).as_posix()} {one}" for one in found)
+            yield from (f"{place} {one}" for one in found)
 
 
 def test_what_starts_code_is_known_and_has_a_reason():
@@ -549,11 +550,7 @@ def test_what_starts_code_is_known_and_has_a_reason():
 
 def test_only_what_marks_it_reads_a_kernels_source():
     """Whoever puts a user's text into generated code puts the mark there."""
-    found = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if "op.source" in path.read_text("utf-8")
-    }
+    found = {place for place, text in texts().items() if "op.source" in text}
     # user_check cuts its own lines out of what a compiler says.
     assert found == {"kernels/user/kernel.py", "kernels/user/gpu.py", "devices/cpu/user_check.py"}
     for dialect, device in DEVICES.items():

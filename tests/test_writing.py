@@ -12,6 +12,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.writing import read_bytes, write_bytes
+from tests.sources import trees
 
 
 def message(call) -> str:
@@ -136,7 +137,6 @@ def test_the_present_folder_is_gone(tmp_path, monkeypatch):
 
 # -- who else writes files -------------------------------------------------------------------------
 
-PACKAGE = Path(ll.__file__).parent
 OTHERS = {
     "artefact/weights_file.py write_weights": "a draft, which takes the name when it is whole",
     "bench/process.py Process.__init__": "what a process says, in a folder of the benchmark's own",
@@ -165,6 +165,7 @@ OTHERS = {
 }
 """The functions that write files in place, each with why nobody's file is lost half-way."""
 MODE = re.compile(r"[rbt+]*[wax][rbt+wax]*|r[bt]*\+[bt]*")
+OPENING = {"open", "fdopen", "NamedTemporaryFile"}
 METHODS = {"write_text", "write_bytes", "to_csv", "to_excel", "savefig", "savez", "tofile"}
 
 
@@ -182,8 +183,8 @@ def calls_that_write(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, ast
                 for word in [*node.args, *(k.value for k in node.keywords if k.arg == "mode")]
                 if isinstance(word, ast.Constant) and isinstance(word.value, str)
             ]
-            opens = name in ("open", "fdopen", "NamedTemporaryFile")
-            name = name.replace("save", "savez") if "np.save" in ast.unparse(node.func) else name
+            opens = name in OPENING
+            name = "savez" if name == "save" and ast.unparse(node.func) == "np.save" else name
             if (name in METHODS and not is_ours) or (opens and any(map(MODE.fullmatch, modes))):
                 yield where, node
         yield from calls_that_write(node, where)
@@ -191,9 +192,9 @@ def calls_that_write(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, ast
 
 def test_files_are_written_by_one_function():
     writers = {
-        f"{path.relative_to(PACKAGE).as_posix()} {where}"
-        for path in PACKAGE.rglob("*.py")
-        for where, _ in calls_that_write(ast.parse(path.read_text("utf-8")))
+        f"{place} {where}"
+        for place, tree in trees({*METHODS, *OPENING, "save"})
+        for where, _ in calls_that_write(tree)
     }
     assert sorted(writers) == sorted(OTHERS)
 

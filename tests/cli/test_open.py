@@ -43,6 +43,20 @@ def test_a_model_that_is_not_there_is_no_recording(capsys, tmp_path):
     assert err.startswith(f"open: there is no {tmp_path / 'model.onnx'}\nhint: the current folder")
 
 
+@pytest.mark.parametrize("how", [[], ["--text"], ["--json"]])
+def test_a_graph_as_text_is_for_another_command(capsys, tmp_path, how):
+    path = tmp_path / "g.ir"
+    path.write_text("# run: dce\ngraph g(%x: f32[4]) -> (%x) {\n}\n", encoding="utf-8")
+    assert ask(capsys, "open", path, *how) == (
+        2,
+        "",
+        f"open: {path} is a graph as text: it holds the steps of a computation alone\n"
+        "hint: luminal-lab run FILE prints what passes make of it; in a notebook, "
+        "ll.compile_ir(ll.parse(text)) shows it\n",
+    )
+    assert ask(capsys, "run", path)[0] == 0
+
+
 def test_a_recording_is_told_to_programs(capsys, run_lab):
     status, out, _ = ask(capsys, "open", run_lab, "--json")
     found = json.loads(out)

@@ -47,6 +47,7 @@ CONTENTS = {
     FileKind.KERAS: b"\x89HDF\r\n\x1a\n",
     FileKind.TFLITE: b"\x1c\x00\x00\x00TFL3",
     FileKind.NUMPY: zipped("a.npy", "b.npy"),
+    FileKind.GRAPH: b"graph g(%x: f32[4]) -> (%x) {\n}\n",
 }
 
 
@@ -66,6 +67,26 @@ def test_an_old_pickle_and_an_array_are_known(tmp_path):
     data = io.BytesIO()
     np.save(data, np.zeros(2))
     assert kind_of_file(written(tmp_path, data.getvalue())) is FileKind.NUMPY
+
+
+@pytest.mark.parametrize(
+    ("text", "is_graph"),
+    [
+        ("# run: dce\n# {} a note\r\n\n  graph g[n: 1..8](%x: f32[n]) -> (%x) {\n}\n", True),
+        ("\ufeffgraph layer.norm (", True),
+        ("#" * 10_000 + "\ngraph g(", True),
+        ("graph theory is a part of mathematics", False),
+        ("# graph g(", False),
+        ("digraph g(", False),
+        ("paragraph\ngraph g(", False),
+    ],
+)
+def test_a_graph_as_text_is_known_behind_its_comments(text, is_graph, tmp_path):
+    path = written(tmp_path, text.encode())
+    if is_graph:
+        assert kind_of_file(path) is FileKind.GRAPH
+    else:
+        assert "is nothing that is known here" in message_of(lambda: kind_of_file(path))
 
 
 def test_a_folder_with_weights_is_a_model(tmp_path):
