@@ -270,7 +270,7 @@ def test_importing_luminal_lab_brings_in_the_core_and_nothing_heavier():
     modules = done.stdout.split()
     assert "luminal_lab" in modules
     ours = re.compile(
-        r"luminal_lab(\.(errors|interrupts|display|listeners|trust|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
+        r"luminal_lab(\.(errors|bfloat|interrupts|display|listeners|trust|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
     )
     heavy = [m for m in modules if m.split(".")[0] not in LIGHT and not ours.fullmatch(m)]
     assert not heavy
