@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 HIDDEN = """\
 import sys
@@ -52,29 +50,28 @@ print(y.numpy().shape)
     assert said(code) == "(3, 2)\n"
 
 
-ASKED = {
-    "a tensor": 'cx.tensor((2,), dtype="bfloat16")',
-    "a short name": 'cx.tensor((2,), dtype="bf16")',
-    "a dtype": "cx.tensor((2,), dtype=ll.DType.bfloat16)",
-    "a cast": 'x.cast("bfloat16")',
-    "a method": "x.bfloat16()",
-    "a text": 'll.parse("graph main(%a: bf16[2]) -> (%a) {}")',
-    "as_dtype": 'll.core.dtypes.as_dtype("bfloat16").numpy.type; x.cast(ll.DType.bfloat16)',
-}
+ASKED = (
+    'cx.tensor((2,), dtype="bfloat16")',
+    'cx.tensor((2,), dtype="bf16")',
+    "cx.tensor((2,), dtype=ll.DType.bfloat16)",
+    'x.cast("bfloat16")',
+    "x.bfloat16()",
+    'll.parse("graph main(%a: bf16[2]) -> (%a) {}")',
+)
 
 
-@pytest.mark.parametrize("how", ASKED)
-def test_bfloat16_says_what_it_needs(how: str):
+def test_bfloat16_says_what_it_needs():
     code = f"""
-import luminal_lab.core.dtypes
 cx = ll.Graph()
 x = cx.tensor((2,), name="x")
-try:
-    {ASKED[how]}
-except ll.DTypeError as error:
-    print(error.message, error.hint, sep="; ")
+for asked in {ASKED!r}:
+    try:
+        eval(asked)
+    except ll.DTypeError as error:
+        print(error.message, error.hint, sep="; ")
 """
-    assert "bfloat16 needs the package ml_dtypes, which is not installed; pip install" in said(code)
+    words = "bfloat16 needs the package ml_dtypes, which is not installed; pip install"
+    assert said(code).count(words) == len(ASKED)
 
 
 def test_doctor_says_so():
