@@ -318,20 +318,20 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.core.ir",
             "from luminal_lab.passes import dce",
             "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors, "
-            "interrupts, display, trust, scanner",
+            "bfloat, interrupts, display, trust, scanner",
             id="upward",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "from luminal_lab import passes",
             "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors, "
-            "interrupts, display, trust, scanner",
+            "bfloat, interrupts, display, trust, scanner",
             id="upward-place",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import luminal_lab as ll",
-            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, interrupts, "
+            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, bfloat, interrupts, "
             "display, trust, scanner",
             id="upward-to-the-top",
         ),
@@ -339,14 +339,14 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.core.ir",
             "import typing\nif typing.TYPE_CHECKING:\n    import luminal_lab.passes.dce",
             "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors, "
-            "interrupts, display, trust, scanner",
+            "bfloat, interrupts, display, trust, scanner",
             id="upward-for-types",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import importlib\nimportlib.import_module('luminal_lab.passes.dce')",
             "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors, "
-            "interrupts, display, trust, scanner",
+            "bfloat, interrupts, display, trust, scanner",
             id="upward-by-name",
         ),
         pytest.param(
