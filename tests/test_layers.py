@@ -331,8 +331,8 @@ def test_lawful_sources_have_no_faults():
         pytest.param(
             "luminal_lab.core.ir",
             "import luminal_lab as ll",
-            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, bfloat, interrupts, "
-            "display, trust, scanner",
+            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, bfloat, "
+            "interrupts, display, trust, scanner",
             id="upward-to-the-top",
         ),
         pytest.param(
