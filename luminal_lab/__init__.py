@@ -129,7 +129,7 @@ if TYPE_CHECKING:
     from luminal_lab.viz.live.predict import predict
     from luminal_lab.viz.live.story import story
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CPU",

@@ -108,6 +108,10 @@ FILES: Final = {
         ROOT / "frontend/node_modules/axe-core/axe.min.js",
         "axe-core is not installed: make frontend",
     ),
+    "pyodide": (
+        ROOT / "frontend/node_modules/pyodide/pyodide.asm.wasm",
+        "the browser's Python is not installed: make frontend",
+    ),
     "vulkan": (
         DRIVERS[0] if find_spec("wgpu") else DRIVERS[-1],
         "there is no wgpu with a driver for Vulkan: apt install mesa-vulkan-drivers has one in "

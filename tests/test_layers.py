@@ -270,7 +270,7 @@ def test_importing_luminal_lab_brings_in_the_core_and_nothing_heavier():
     modules = done.stdout.split()
     assert "luminal_lab" in modules
     ours = re.compile(
-        r"luminal_lab(\.(errors|interrupts|display|listeners|trust|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
+        r"luminal_lab(\.(errors|bfloat|interrupts|display|listeners|trust|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
     )
     heavy = [m for m in modules if m.split(".")[0] not in LIGHT and not ours.fullmatch(m)]
     assert not heavy
@@ -318,35 +318,35 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.core.ir",
             "from luminal_lab.passes import dce",
             "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors, "
-            "interrupts, display, trust, scanner",
+            "bfloat, interrupts, display, trust, scanner",
             id="upward",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "from luminal_lab import passes",
             "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors, "
-            "interrupts, display, trust, scanner",
+            "bfloat, interrupts, display, trust, scanner",
             id="upward-place",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import luminal_lab as ll",
-            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, interrupts, "
-            "display, trust, scanner",
+            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, bfloat, "
+            "interrupts, display, trust, scanner",
             id="upward-to-the-top",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import typing\nif typing.TYPE_CHECKING:\n    import luminal_lab.passes.dce",
             "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors, "
-            "interrupts, display, trust, scanner",
+            "bfloat, interrupts, display, trust, scanner",
             id="upward-for-types",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import importlib\nimportlib.import_module('luminal_lab.passes.dce')",
             "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors, "
-            "interrupts, display, trust, scanner",
+            "bfloat, interrupts, display, trust, scanner",
             id="upward-by-name",
         ),
         pytest.param(

@@ -37,6 +37,9 @@ CELL_LIMIT, LIMIT = 90, 240
 WIDEST = 88
 """The longest line of code, for a projector."""
 
+NEEDS = {"12": ("jax",), "16": ("ziglang",), "17": ("sklearn", "uvicorn", "ziglang")}
+"""What a chapter needs beside the lab: one exercise of 12 is of XLA, two pages are WebAssembly."""
+
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem[:2] for path in NOTEBOOKS])
 
 
@@ -85,8 +88,8 @@ def run(
 
 @each
 def test_it_shows_what_is_stored_and_its_exercises_can_be_answered(path: Path, tmp_path: Path):
-    if path.stem[:2] == "12":  # where one exercise is of XLA
-        need("jax")
+    for package in NEEDS.get(path.stem[:2], ()):
+        need(package)
     notebook, progress = read(path), tmp_path / "progress"
     code, said = run(to_run(notebook, progress), tmp_path)
     accept = f"to accept it: make notebooks NOTEBOOKS={path.name}"

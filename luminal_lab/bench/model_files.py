@@ -13,12 +13,11 @@ from math import prod
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
 from luminal_lab.bench.model_data import POOL
 from luminal_lab.bench.workload import Sizes
-from luminal_lab.core.dtypes import Array
+from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.nn.gguf_writing import write_gguf
 from luminal_lab.nn.packing import fitting, packed
 from luminal_lab.tensor.blocks import Blocks, form_of
@@ -137,7 +136,7 @@ def _pool(form: str) -> Array:
     """Return values, or blocks of them, twice one behind the other."""
     values = np.random.default_rng(1).standard_normal(POOL, np.float32) * np.float32(0.02)
     if form in ("f32", "f16", "bf16"):
-        dtype = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}[form]
+        dtype = {"f32": np.float32, "f16": np.float16, "bf16": DType.bfloat16.numpy}[form]
         return np.concatenate([values.astype(dtype)] * 2)
     kind = form_of(form)
     raw = packed(form, values.reshape(-1, kind.values)).raw

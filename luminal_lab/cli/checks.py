@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 import luminal_lab
+from luminal_lab.bfloat import MISSING
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.build import cache, toolchain
 from luminal_lab.devices.cpu.compiler import CPUCompiler
@@ -94,7 +95,10 @@ def python() -> CheckResult:
 
 def packages() -> CheckResult:
     """Look at the required packages."""
-    return CheckResult("works", _versions("numpy", "ml_dtypes", "typing_extensions"))
+    if MISSING is None:
+        return CheckResult("works", _versions("numpy", "ml_dtypes", "typing_extensions"))
+    said = f"{_versions('numpy', 'typing_extensions')}; no ml_dtypes, so no bfloat16"
+    return CheckResult("works", said)
 
 
 def interpreter() -> CheckResult:

@@ -5,11 +5,11 @@ from enum import StrEnum
 from functools import reduce
 from typing import Literal, TypeAlias, cast
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from luminal_lab.bfloat import BFLOAT16, MISSING, refuse
 from luminal_lab.errors import DTypeError, nearest
 
 Array: TypeAlias = npt.NDArray[np.generic]
@@ -34,7 +34,7 @@ class DType(StrEnum):
         member = str.__new__(cls, value)
         member._value_ = value
         member.short = short
-        member.numpy = np.dtype(ml_dtypes.bfloat16 if value == "bfloat16" else value)
+        member.numpy = BFLOAT16 if value == "bfloat16" else np.dtype(value)
         member.kind = "float" if "float" in value else "int" if "int" in value else "bool"
         return member
 
@@ -101,7 +101,7 @@ def as_dtype(like: DTypeLike) -> DType:
     (<DType.float32: 'float32'>, <DType.float32: 'float32'>, <DType.float16: 'float16'>)
     """
     if isinstance(like, DType):
-        return like
+        return refuse() if like.numpy is MISSING else like
     if isinstance(like, type) and like in (bool, int, float):  # np.dtype("float64") == float
         return scalar_dtype(like(0))
     if isinstance(like, str) and like in SHORT:

@@ -25,7 +25,7 @@ from typing import (
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, bounds, evaluate, known, symbols
-from luminal_lab.core.dtypes import Array, DType, as_dtype
+from luminal_lab.core.dtypes import MISSING, Array, DType, as_dtype
 from luminal_lab.errors import (
     AxisError,
     DefinitionError,
@@ -63,7 +63,7 @@ class TensorType:
     shape: Final[Shape]
 
     def __init__(self, dtype: DType, shape: Shape) -> None:
-        if type(dtype) is not DType or type(shape) is not tuple:  # from a user's own op
+        if type(dtype) is not DType or type(shape) is not tuple or dtype.numpy is MISSING:
             dtype, shape = as_dtype(dtype), tuple(shape)
         self.dtype = dtype
         self.shape = shape

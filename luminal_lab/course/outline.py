@@ -28,6 +28,8 @@ TITLES = {
     "13": "attention finds itself",
     "14": "your own model",
     "15": "a Llama from a file",
+    "16": "a page that thinks",
+    "17": "ship it",
 }
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
@@ -98,6 +97,8 @@ def _undecoded(model: Proto) -> str | None:
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return NumPy's or ml_dtypes' dtype of a name."""
+    import ml_dtypes  # noqa: PLC0415  # which onnx brings along, and nothing else here needs
+
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 

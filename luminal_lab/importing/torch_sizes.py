@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
-import ml_dtypes
-
 from luminal_lab.core.dims import Dim, Expr, Symbol, evaluate, free_name, maximum, minimum
 from luminal_lab.core.dtypes import Array, DType, as_dtype
 from luminal_lab.core.op import TensorType
@@ -238,7 +236,7 @@ def array_of(torch: Torch, value: Torch) -> Array:
     """Return a tensor of torch's as an array."""
     own = value.detach().cpu().contiguous()
     if own.dtype is torch.bfloat16:
-        return own.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return own.view(torch.int16).numpy().view(DType.bfloat16.numpy)
     return own.numpy()
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from luminal_lab.bfloat import finfo
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
 from luminal_lab.core.op import Scalar
 
@@ -47,15 +47,10 @@ class FloatLimits(NamedTuple):
 @cache
 def limits_of(dtype: DType) -> FloatLimits:
     """Return the limits of a float dtype."""
-    info = _info(dtype)
+    info = finfo(dtype.numpy)
     ends = float(info.smallest_normal), float(info.smallest_subnormal)
     exponents = int(info.minexp) - int(info.nmant), int(info.maxexp)
     return FloatLimits(float(info.max), float(info.eps), *ends, *exponents)
-
-
-def _info(dtype: DType) -> Any:  # noqa: ANN401  # ml_dtypes does not say what it is
-    info: Any = ml_dtypes.finfo(dtype.numpy)  # pyright: ignore[reportUnknownVariableType]
-    return info  # pyright: ignore[reportUnknownVariableType]  # see above
 
 
 def simple(dtype: DType) -> Array:

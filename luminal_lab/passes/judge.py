@@ -11,12 +11,12 @@ spread of these readings, element by element, are no fault. All others are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from luminal_lab.bfloat import finfo
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
@@ -72,7 +72,7 @@ class ArithmeticLimits(NamedTuple):
 
 def limits_of(dtype: DType) -> ArithmeticLimits:
     """Return the limits of arithmetic in a float dtype."""
-    about = cast("Any", ml_dtypes.finfo(dtype.numpy))
+    about = finfo(dtype.numpy)
     given = about.max, about.smallest_normal, about.smallest_subnormal, about.eps
     return ArithmeticLimits(*map(float, given))
 

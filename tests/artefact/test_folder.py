@@ -267,6 +267,7 @@ def test_it_compiles_for_other_machines(target: str, tmp_path: Path) -> None:
     check_library(tmp_path / "digits", target)
 
 
+@pytest.mark.sweep
 @pytest.mark.needs("ziglang")
 def test_it_compiles_for_windows(long: bool, tmp_path: Path) -> None:
     if not long:  # at first, zig needs minutes for the C library of Windows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.artefact.runner import Model
+from luminal_lab.artefact.targets import EVERYWHERE
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import ints
 from luminal_lab.nn.cache import KVCache
@@ -125,6 +127,26 @@ def test_a_model_gives_the_same_bits(
 ) -> None:
     cx = ll.Graph()
     check(cx, tmp_path / "model", *write(cx))
+
+
+FLAGS = [*("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g"), *EVERYWHERE[1:]]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+@pytest.mark.share("write", MODELS, 1, ids=[write.__name__ for write in MODELS])
+def test_its_c_has_no_warnings_and_no_undefined_behaviour(
+    write: Callable[[ll.Graph], list[dict[str, Array]]], tmp_path: Path
+) -> None:
+    cx = ll.Graph("model")
+    write(cx)
+    compiled = cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
+    folder = compiled.export(tmp_path / "model")
+    command = ["cc", *FLAGS, *SANITIZERS, "main.c", "model.c", "-o", "program"]
+    made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (made.returncode, "warning" in made.stderr) == (0, False), made.stderr
+    ran = subprocess.run(["./program"], cwd=folder, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("y:")
 
 
 def test_quantised_weights_go_out_as_they_are(tmp_path: Path) -> None:
