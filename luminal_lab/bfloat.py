@@ -32,4 +32,5 @@ def finfo(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  # ml_dtypes does not sa
     """Return what NumPy's finfo says of a float dtype, bfloat16 included."""
     if dtype is MISSING:
         refuse()
-    return ml_dtypes.finfo(dtype) if ml_dtypes else np.finfo(dtype)
+    known: Any = ml_dtypes or np
+    return known.finfo(dtype)

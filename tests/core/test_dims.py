@@ -356,7 +356,8 @@ def test_random_expressions(tree: Tree, data: st.DataObject):
 
 def test_what_is_kept_of_a_substitution_is_only_for_dims():
     n = Symbol("n")
-    taken: Any = substitute(2 * n + 1, {"n": 4.0})
+    no_dims: Any = {"n": 4.0}
+    taken: Any = substitute(2 * n + 1, no_dims)
     assert isinstance(taken, float)
     assert isinstance(substitute(2 * n + 1, {"n": 4}), int)
     assert substitute(2 * n + 1, {"n": 4}) == taken == 9
