@@ -169,8 +169,9 @@ class Conformance:
         reasons = Counter(row.reason for row in self.unsupported)
         lines += [f"not supported: {reason} ({n} cases)" for reason, n in reasons.items()]
         lines += ["", *map(str, self.failed[:SHOWN])] if self.failed else []
-        if len(self.failed) > SHOWN:
-            lines.append(f"and {len(self.failed) - SHOWN} more, in .failed")
+        if rest := Counter(row.label for row in self.failed[SHOWN:]):
+            counts = ", ".join(f"{count} of {label}" for label, count in rest.items())
+            lines.append(f"and {rest.total()} more, in .failed: {counts}")
         return "\n".join(lines)
 
     _repr_mimebundle_ = as_text

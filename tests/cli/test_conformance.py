@@ -1,5 +1,6 @@
 """`luminal-lab conformance`: devices by name and of one's own, what is wrong, what is not here."""
 
+import re
 import sys
 import textwrap
 
@@ -48,6 +49,16 @@ def test_a_device_of_ones_own_is_a_class_or_a_value(capsys, mine):
     assert status == 1
     assert out.startswith("conformance of Counter: 0 of 2 cases passed, 2 failed\n")
     assert "hint: sqrt needs fixing" in out
+
+
+def test_failures_that_are_not_shown_are_named(capsys, mine):
+    words = "--load", mine, "--only", "elementwise", "--dtypes", "float32"
+    _, out, _ = ask(capsys, "conformance", "wrong", *words)
+    counted = re.fullmatch(r"and (\d+) more, in \.failed: (.*)", out.splitlines()[-1])
+    assert counted is not None
+    parts = [part.split(" of ") for part in counted[2].split(", ")]
+    assert int(counted[1]) == sum(int(count) for count, _ in parts) > len(parts)
+    assert {"sin", "add"} <= {op for _, op in parts}
 
 
 def test_a_device_that_is_not_here(capsys, monkeypatch):
