@@ -24,6 +24,8 @@ GPUS = {"cuda": gpu_of("sm_75"), "metal": apple(), "webgpu": webgpu()}
 PLANNED = {**GPUS, "sm_90": gpu_of("sm_90")}
 """For what schedules are planned that each language is to compute alike."""
 DIMS = {"n": 9, "m": 600}
+FEWER = {"powers": {"n": 9, "m": 200}}
+"""Fewer where each number of a tile reads all columns."""
 OWN = r"\b(?:lab_fma_f32|fmaf?|exp2f?|lab_exp2_f32)\("
 """What is rounded in each language as that sees fit."""
 WITHIN = 1e-6
@@ -48,9 +50,10 @@ def check_alike(name: str, schedule: str) -> None:
     kernels = [*wgsl, *theirs.values()]
     assert len({str(kernel.nest) for kernel in kernels}) == 1
     is_free = any(re.search(OWN, kernel.source) for kernel in kernels)
-    ours = [computed(kernel, name, DIMS) for kernel in wgsl]
+    dims = FEWER.get(name, DIMS)
+    ours = [computed(kernel, name, dims) for kernel in wgsl]
     for gpu, kernel in theirs.items():
-        _, results = emulated(kernel, name, GPUS[gpu], DIMS, trace=False)
+        _, results = emulated(kernel, name, GPUS[gpu], dims, trace=False)
         for output, want in results.items():
             for values in ours:
                 got = values[output]
