@@ -63,7 +63,11 @@ def _size(dim: Dim, likely: Callable[[Symbol], int]) -> float:
     values = {s.name: float(likely(s)) for s in symbols(dim)}
     first = {s.name: 0.0 for s in symbols(dim) if s.low == 0 and s.high is not None}
     # A dim may have the bounds of an axis; its first iteration is then empty.
-    return evaluate_float(dim, values | first) or evaluate_float(dim, values)
+    size = evaluate_float(dim, values | first) or evaluate_float(dim, values)
+    if size >= 0:
+        return size
+    # It shrinks as a dim grows, which is then smaller than is usual.
+    return max(evaluate_float(dim, {s.name: float(s.low) for s in symbols(dim)}), 0.0)
 
 
 def _most(symbol: Symbol) -> int:

@@ -136,8 +136,8 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
         left, right = halves
     is_read = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
     in_place = bool(scheduling.choose(IN_PLACE, int(is_read)))
-    tasks = ceil(about(i.size) / ROWS / machine.cores) * machine.cores
-    block = ceil(about(i.size) / tasks)
+    rows = max(about(i.size), 1)
+    block = ceil(rows / (ceil(rows / ROWS / machine.cores) * machine.cores))
     _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, in_place, dot), block)
     return True
 

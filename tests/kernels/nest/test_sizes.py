@@ -27,6 +27,7 @@ def test_a_dim_that_may_be_0_counts_as_what_it_may_be() -> None:
     assert (about(empty), at_most(empty)) == (100, 100)
     assert at_most(Symbol("z", 0)) == MANY
     assert about(0) == 0
+    assert (about(9 - N), at_most(9 - N)) == (9 - N.low, 9 - N.low)  # it shrinks as n grows
 
 
 def test_the_atoms_of_a_multiple_end() -> None:
