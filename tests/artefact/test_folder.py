@@ -153,6 +153,26 @@ def test_a_processor_that_lacks_instructions_is_refused_at_opening(copied: Path)
         assert "this processor lacks instructions" in said_by(lambda: Model(copied))
 
 
+@pytest.mark.needs("ziglang")
+@pytest.mark.parametrize(
+    ("triple", "cpu", "is_asked"),
+    [
+        ("aarch64-linux-musl", "neoverse_v1", True),
+        ("aarch64-linux-musl", "baseline", False),
+        ("riscv64-linux-musl", "baseline_rv64+v", True),
+        ("riscv64-linux-musl", "baseline_rv64", False),
+    ],
+)
+def test_arm_and_risc_v_are_asked_for_what_a_library_has(
+    triple: str, cpu: str, is_asked: bool, copied: Path
+) -> None:
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", triple, f"-mcpu={cpu}"]
+    command += [*FLAGS, "-c", "digits.c", "-o", "digits.o"]
+    made = subprocess.run(command, cwd=copied, check=False, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    assert (b"getauxval" in (copied / "digits.o").read_bytes()) == is_asked
+
+
 def test_arrays_and_sizes_that_do_not_fit(made: Path) -> None:
     model = Model(made)
     assert said_by(model) == "x is missing: f32[rows, 4]"

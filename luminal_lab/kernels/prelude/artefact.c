@@ -143,6 +143,10 @@ static int lab_run_all(const lab_i64 *dims, void *const *given, void *memory, la
 #if defined(__x86_64__) && !defined(LAB_HAS)
 #define LAB_HAS(feature) __builtin_cpu_supports(feature)
 #define LAB_PLAIN __attribute__((target("arch=x86-64"), noinline))
+#elif defined(__linux__) && (defined(__aarch64__) || defined(__riscv)) && !defined(LAB_HAS)
+#include <sys/auxv.h>
+/* Linux has a bit for each feature: 64 in one word, and 64 in another. */
+#define LAB_HAS(bit) (getauxval((bit) < 64 ? AT_HWCAP : AT_HWCAP2) >> (bit) % 64 & 1)
 #elif !defined(LAB_HAS)
 #define LAB_HAS(feature) 1
 #endif
@@ -196,6 +200,39 @@ LAB_PLAIN static int lab_is_processor(void) {
 #ifdef __AVX512BF16__
     has &= !!LAB_HAS("avx512bf16");
 #endif
+#elif defined(__aarch64__)
+#ifdef __ARM_FEATURE_CRC32
+    has &= !!LAB_HAS(7);
+#endif
+#ifdef __ARM_FEATURE_ATOMICS
+    has &= !!LAB_HAS(8);
+#endif
+#ifdef __ARM_FEATURE_FP16_VECTOR_ARITHMETIC
+    has &= !!LAB_HAS(10);
+#endif
+#ifdef __ARM_FEATURE_QRDMX
+    has &= !!LAB_HAS(12);
+#endif
+#ifdef __ARM_FEATURE_DOTPROD
+    has &= !!LAB_HAS(20);
+#endif
+#ifdef __ARM_FEATURE_SVE
+    has &= !!LAB_HAS(22);
+#endif
+#ifdef __ARM_FEATURE_FP16_FML
+    has &= !!LAB_HAS(23);
+#endif
+#ifdef __ARM_FEATURE_SVE2
+    has &= !!LAB_HAS(64 + 1);
+#endif
+#ifdef __ARM_FEATURE_MATMUL_INT8
+    has &= !!LAB_HAS(64 + 13);
+#endif
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+    has &= !!LAB_HAS(64 + 14);
+#endif
+#elif defined(__riscv_vector)
+    has &= !!LAB_HAS('V' - 'A');
 #endif
     return has;
 }
