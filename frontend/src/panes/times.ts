@@ -23,11 +23,14 @@ css`
 .ll-launch.ll-table > div { display: grid; grid-template-columns: minmax(14px, 1fr) minmax(0, 17ch); column-gap: 6px; align-items: center; min-width: 0; } .ll-launch.ll-table span { overflow: hidden; text-overflow: ellipsis; }
 .ll-launch.ll-table svg { width: 100%; height: 13px; }
 .ll-launch > b { grid-column: 1 / -1; } .ll-launch > svg { width: 100%; height: 17px; } .ll-launch > span { overflow: hidden; text-overflow: ellipsis; }
-.ll-totals { display: grid; grid-template-columns: auto auto auto minmax(0, 1fr); align-items: center; gap: 1px 12px; padding: 6px 8px; flex: none; } .ll-totals > details { min-width: 0; }
+.ll-totals { display: grid; grid-template-columns: auto auto auto minmax(0, 1fr); align-items: center; gap: 1px 12px; padding: 6px 8px; flex: 0 1 auto; overflow-y: auto; } .ll-totals > details { min-width: 0; }
 .ll-doubts { grid-column: 1 / -1; border-left: 3px solid var(--ll-high); padding: 1px 8px; } .ll-doubts > div { overflow-wrap: anywhere; }
 .ll-spread { stroke: var(--ll-text); stroke-width: 1.5; fill: none; }
 .ll-roof { stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.8; fill: none; }
 .ll-plot { flex: none; width: 100%; max-height: max(42%, 190px); border-top: 1px solid var(--ll-line); font-size: 11px; }
+.ll-no-roof { flex: none; padding: 0 8px 4px; font-size: 11px; }
+.ll-totals ~ .ll-rows { min-height: 66px; }
+.ll-plot-alone > .ll-totals, .ll-plot-alone > .ll-rows, .ll-plot-alone > .ll-lane-key { display: none; } .ll-plot-alone .ll-plot { flex: 1 1 0; min-height: 0; max-height: none; border-top: 0; }
 .ll-plot text { fill: var(--ll-faint); } .ll-axis { stroke: var(--ll-line); fill: none; }
 .ll-plot .ll-took { cursor: pointer; } .ll-plot .ll-lit { stroke: var(--ll-high); stroke-width: 3; }
 `;
@@ -69,7 +72,7 @@ export function times(store: Store, host: HTMLElement): Pane {
     isSlowestFirst = !isSlowestFirst;
     list.show();
   });
-  // The list comes first where there is little room.
+  // The list comes first where there is little room, and the button then takes its place.
   const plotted = button("roofline", "the launches under the roofline, or not", () => {
     isPlotted = !isPlotted;
     list.show();
@@ -201,9 +204,12 @@ export function times(store: Store, host: HTMLElement): Pane {
         );
         totals.classList.toggle("ll-note", !times.length);
         fill(meaning, laneKey(times));
-        fill(plot, isPlotted && roofline());
+        const roofless = times.filter(({ device }) => !store.run.facts.roofline.some((roof) => roof.device === device)).map(({ device }) => device);
+        fill(plot, isPlotted && roofline(), isPlotted && !!roofless.length && div("ll-faint ll-no-roof", `no roof for ${roofless.join(", ")}: the rates are not known`));
         plotted.hidden = !times.length;
         set(plotted, { "aria-pressed": String(isPlotted) });
+        // In a low pane one of the two has all the room, so that neither is cut off.
+        host.classList.toggle("ll-plot-alone", isPlotted && !!times.length && host.clientHeight > 0 && host.clientHeight <= TALL);
         return [fold === "launch" ? lines.length : parts.length];
       },
       light: () => {

@@ -113,3 +113,24 @@ test("points under the roofline have names, and no two texts are in one place", 
   const places = written.map((one) => `${one.getAttribute("x")} ${one.getAttribute("y")}`);
   expect(new Set(places).size).toBe(places.length);
 });
+test("a device whose rates are not known is said to have no roof", () => {
+  const { host } = opened(times);
+  const known = FACTS.roofline!.map((roof) => roof.device);
+  const unknown = FACTS.times!.map(({ device }) => device).filter((device) => !known.includes(device));
+  expect(unknown.length).toBeGreaterThan(0);
+  expect(host.querySelector(".ll-no-roof")!.textContent).toBe(`no roof for ${unknown.join(", ")}: the rates are not known`);
+});
+test("in a low pane the roofline has the room of the list, and in a high one stands under it", () => {
+  const height = vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockReturnValue(300);
+  const { host } = opened(times);
+  const plotted = [...host.querySelectorAll("button")].find((one) => one.textContent === "roofline")!;
+  expect([plotted.getAttribute("aria-pressed"), host.classList.contains("ll-plot-alone"), host.querySelector(".ll-plot")]).toEqual(["false", false, null]);
+  plotted.click();
+  expect([plotted.getAttribute("aria-pressed"), host.classList.contains("ll-plot-alone")]).toEqual(["true", true]);
+  plotted.click();
+  expect(host.classList.contains("ll-plot-alone")).toBe(false);
+  height.mockReturnValue(600);
+  plotted.click();
+  expect([host.classList.contains("ll-plot-alone"), !!host.querySelector(".ll-plot")]).toEqual([false, true]);
+  height.mockRestore();
+});
