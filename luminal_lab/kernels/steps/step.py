@@ -523,7 +523,7 @@ def _ended(nest: Nest, index: Dim, but: Symbol) -> Dim:
             end, place, step = bounds(least - blocks)[1], axis - blocks, slope(index, axis)
             rest = index - step * place if isinstance(step, int) else index
             is_one = blocks != 0 and not {*symbols(place)} & {but, *symbols(rest)}
-            if is_one and end is not None:
+            if is_one and end is not None and end > 0:
                 index = rest + step * Symbol(f"{axis.name}__ended", 0, end - 1)
                 break
     return index
