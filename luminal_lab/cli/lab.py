@@ -19,7 +19,7 @@ from luminal_lab.errors import ArgumentError, DeviceError
 
 FIRST = "00_quickstart.ipynb"
 FOLDER = Path("luminal-lab-notebooks")
-PAGES = "notebooks/*.ipynb", "docs/*.md", "docs/images/*", "ARCHITECTURE.md"
+PAGES = "notebooks/*.ipynb", "docs/*.md", "docs/images/*", "ARCHITECTURE.md", "CHANGELOG.md"
 """Files to copy: the notebooks, and the pages that they link to."""
 SETTINGS = Path(__file__).with_name("jupyter")
 """Our default settings of JupyterLab: render pages, and do not ask for news."""
