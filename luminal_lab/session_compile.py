@@ -14,7 +14,7 @@ from luminal_lab.core.binding import solve_shape
 from luminal_lab.core.interpret import Environment, Probe, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here, warn
-from luminal_lab.errors import ArgumentError, GraphError, Interrupted, expect, real_number
+from luminal_lab.errors import ArgumentError, GraphError, Interrupted, expect, flag, real_number
 from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from luminal_lab.machines.rates import PeakRates
     from luminal_lab.passes.compilation import Compilation, Following, Trace
     from luminal_lab.passes.draws import Given
+    from luminal_lab.passes.kept import Keeper
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
     from luminal_lab.passes.until import Until
@@ -62,6 +63,13 @@ def _look(value: Array) -> None:
     """Do nothing with a value that a run hands to Python."""
 
 
+def _graphs() -> Keeper:
+    """Return where graphs are kept."""
+    from luminal_lab.devices.build.graphs import GRAPHS  # noqa: PLC0415  # loaded when used
+
+    return GRAPHS
+
+
 @partial(told_methods, on="cx.", of_arguments=False)
 class CompiledStore(Store):
     """A graph with its data and results, and its last compile."""
@@ -82,6 +90,7 @@ class CompiledStore(Store):
         specialise: Mapping[str, int] | None = None,
         until: Tensor | Until | None = None,
         wait: bool = True,
+        keep: bool = False,
     ) -> Compilation:
         """Run passes on the graph as written; later runs use the result.
 
@@ -98,6 +107,10 @@ class CompiledStore(Store):
         excepted. Until its library is there, NumPy's interpreter computes a kernel, slowly;
         `print(cx.launches)` and `cx.time()` say which. An error of the C compiler is raised by the
         next run.
+
+        With `keep=True` what the passes made is kept on disk. The same compile, also in another
+        process, reads it, and runs the passes only when somebody looks at them: in `snapshots`,
+        `why`, a workbench.
 
         >>> x = cx.tensor((2,), name="x")
         >>> y = (x * 1 + 0).retrieve()
@@ -126,6 +139,7 @@ class CompiledStore(Store):
                 specialise=specialise,
                 until=what,
                 wait=wait,
+                keeper=_graphs() if flag("compile: keep", keep) else None,
             )
         with held():
             if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
@@ -148,6 +162,7 @@ class CompiledStore(Store):
                 specialise=specialise,
                 until=until,
                 wait=wait,
+                keep=keep,
             )
         return compilation
 

@@ -90,7 +90,7 @@ class Reading:
         """Return the session, compiled."""
         if not self.is_compiled:
             passes, licence = PASSES[self._activations]
-            self.session.compile(*passes, GenericCompiler(), device, licence=licence)
+            self.session.compile(*passes, GenericCompiler(), device, licence=licence, keep=True)
             self.is_compiled = True
             self._tell_if_in_vain(passes)
         return self.session
@@ -98,8 +98,7 @@ class Reading:
     def _tell_if_in_vain(self, passes: Sequence[Pipeline]) -> None:
         """Warn if what was to round activations has found nothing to do."""
         names = {part.name for each in passes for part in each.flat() if part.rounds}
-        shots = [shot for shot in self.session.snapshots if shot.name in names]
-        if shots and not any(shot.firings for shot in shots):
+        if names and not names & self.session.compilation.changing:
             kind = self._activations
             warn(
                 f"activations in {kind} change nothing: this model multiplies by no matrix "

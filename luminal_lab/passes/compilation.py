@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard, final
@@ -30,6 +30,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.interrupts import opened
 from luminal_lab.passes.attribution import Attribution
+from luminal_lab.passes.kept import Kept
 from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
 from luminal_lab.passes.rows import Of, pass_table
 from luminal_lab.passes.rule import Rule
@@ -175,8 +176,9 @@ class Compilation(Charted, Examined, Recorded):
         runner: Runner | None = None,
         licence: Iterable[str] = LICENCE,
         stop: Stop | None = None,
+        kept: Kept | None = None,
     ) -> None:
-        self.snapshots = tuple(snapshots)
+        self._snapshots, self._kept = tuple(snapshots), kept
         self.pipeline = pipeline
         self.licence = frozenset(licence)
         """The facts granted to rules, unless an inner pipeline grants others."""
@@ -186,8 +188,6 @@ class Compilation(Charted, Examined, Recorded):
         """The device's kernels and plans for the last graph, whether or not they can run here."""
         self.runner = runner if getattr(runner, "is_runnable", True) else None
         """The runner of the last graph, unless the interpreter runs it."""
-        self.attribution = Attribution(self.snapshots)
-        """The user's lines for nodes of the last graph, with each line's share."""
         self.storage = Storage(self.ir)
         """Values derived from inputs when they change, not in each run."""
         self.stop = stop
@@ -200,14 +200,38 @@ class Compilation(Charted, Examined, Recorded):
         """Those that show its boards, and are told of boards made later."""
 
     @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The graph as written, and one for each pass; passes of a kept graph run only now."""
+        if self._kept is not None:
+            self._snapshots, self._kept = tuple(self._kept.passed()), None
+        return self._snapshots
+
+    @cached_property
+    def attribution(self) -> Attribution:
+        """The user's lines for nodes of the last graph, with each line's share."""
+        return Attribution(self.snapshots)
+
+    @property
     def written(self) -> IR:
         """The graph as written."""
-        return self.snapshots[0].ir
+        return self._snapshots[0].ir
 
     @property
     def ir(self) -> IR:
         """The graph after the last pass."""
-        return self.snapshots[-1].ir
+        return self._snapshots[-1].ir if self._kept is None else self._kept.made.last
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """The names of the passes that changed something.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> sorted(cx.compile("simplify, cse, dce").changing)
+        ['dce', 'simplify']
+        """
+        if self._kept is not None:
+            return self._kept.made.changing
+        return frozenset(snapshot.name for snapshot in self.snapshots if snapshot.firings)
 
     @property
     def seconds(self) -> float:

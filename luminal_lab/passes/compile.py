@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from time import perf_counter
 from typing import Literal, TypeAlias
@@ -32,6 +33,7 @@ from luminal_lab.passes.collector import uncollected
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.generic import GenericCompiler
+from luminal_lab.passes.kept import Keeper, Kept, Made, asked_text
 from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, Runner
 from luminal_lab.passes.sizes import asked_sizes
 from luminal_lab.passes.snapshot import Record, Snapshot
@@ -62,6 +64,7 @@ def compile_ir(
     specialise: Mapping[str, int] | None = None,
     until: Until | None = None,
     wait: bool = True,
+    keeper: Keeper | None = None,
 ) -> Compilation:
     """Run passes on a graph, and return a snapshot for each.
 
@@ -75,6 +78,9 @@ def compile_ir(
 
     With `wait=False` kernels for a CPU are compiled in the background; until then, NumPy's
     interpreter computes them.
+
+    With a `keeper` the last graph is kept, and passes that have made it before do not run until
+    somebody looks at a snapshot.
 
     >>> from luminal_lab.core.parse import parse
     >>> from luminal_lab.passes.pattern import variables
@@ -111,7 +117,9 @@ def compile_ir(
             "specialise=…)",
         )
     given = given or Given()
-    return _compiled(ir, pipeline, check, given, facts, sizes, until, verifying=verifying)
+    if check is not None or until is not None:
+        keeper = None  # the passes have to run
+    return _compiled(ir, pipeline, check, given, facts, sizes, until, keeper, verifying=verifying)
 
 
 @uncollected
@@ -123,13 +131,14 @@ def _compiled(
     facts: frozenset[str],
     sizes: Mapping[str, int],
     until: Until | None,
+    keeper: Keeper | None,
     *,
     verifying: bool,
 ) -> Compilation:
     compiling: _Compiling | None = None
     try:
-        compiling = _Compiling(ir, pipeline, check, given, until, verifying=verifying)
-        compilation = compiling.run(facts, sizes)
+        compiling = _Compiling(ir, pipeline, check, given, until, facts, verifying=verifying)
+        compilation = compiling.run(sizes, keeper)
     except BaseException as error:  # including Ctrl-C
         if compiling is not None:
             for listener in LISTENERS.get():
@@ -160,6 +169,7 @@ class _Compiling:
         check: Check,
         given: Given,
         until: Until | None,
+        licence: frozenset[str],
         *,
         verifying: bool,
     ) -> None:
@@ -176,32 +186,65 @@ class _Compiling:
         written = Record("written", (), verified=verifying, seconds=0.0)
         self.snapshots = [Snapshot(ir, ir, written)]
         self.bar = Progress()
-        self.licence: frozenset[str] = frozenset()
+        self.licence = licence
+        self.kept: Kept | None = None
+        """The last graph, if an earlier compile has kept it."""
         self.verify_seconds = seconds
         self.stop: Stop | None = None
         """Where the breakpoint was reached."""
         self.breakpoint = None if until is None else Breakpoint(self.so_far(), until)
 
-    def run(self, licence: frozenset[str], specialise: Mapping[str, int]) -> Compilation:
+    def run(self, specialise: Mapping[str, int], keeper: Keeper | None) -> Compilation:
         """Run the pipeline on the graph as written."""
-        self.licence = licence
+        written, asked = self.snapshots[0].ir, None
+        if keeper is not None:
+            asked = asked_text(written, self.pipeline, self.licence, self.given.weights)
+        if keeper is not None and asked is not None:
+            made = keeper.find(written, asked)
+            if made is not None:
+                self.kept = Kept(made, self.passed)
+                with suppress(LabError):  # which is told below, with the passes
+                    return self._finished(made.last, specialise)
+                self.kept = None
         devices = self.pipeline.devices()
-        # The passes of one round; each further round adds its own when it begins.
-        sure = sum(1 for _ in self.pipeline.flat()) + len(devices)
-        with progress(f"compile {self.snapshots[0].ir.name}", sure, "pass") as self.bar:
-            self._run_pipeline(self.pipeline, licence, 1)
+        with self._progress("compile", len(devices)) as self.bar:
+            self._run_pipeline(self.pipeline, self.licence, 1)
             if self.stop is not None:
                 return self.so_far()
             if self.breakpoint is not None:
                 warn(self.breakpoint.missed(self.snapshots))
             for device in devices:
                 self.bar.now(device.name)
-            return self._finished(specialise)
+            compilation = self._finished(self.snapshots[-1].ir, specialise)
+        if keeper is not None and asked is not None:
+            keeper.keep(written, asked, Made(compilation.ir, compilation.changing))
+        return compilation
 
-    def _finished(self, specialise: Mapping[str, int]) -> Compilation:
+    def _progress(self, what: str, devices: int) -> AbstractContextManager[Progress]:
+        # The passes of one round; each further round adds its own when it begins.
+        sure = sum(1 for _ in self.pipeline.flat()) + devices
+        return progress(f"{what} {self.snapshots[0].ir.name}", sure, "pass")
+
+    @uncollected
+    def passed(self) -> Sequence[Snapshot]:
+        """Run the passes of a kept graph, and return the snapshots."""
+        written, given, last = self.snapshots[0].ir, self.given, self.kept and self.kept.made.last
+        again = _Compiling(
+            written, self.pipeline, None, given, None, self.licence, verifying=self.verifying
+        )
+        with again._progress("passes of", 0) as again.bar:
+            again._run_pipeline(self.pipeline, self.licence, 1)
+        if again.snapshots[-1].ir != last:
+            raise PassError(
+                f"compile: the graph kept of {written.name} is not what its passes make",
+                hint='ll.devices.cached("graphs").clear() removes such graphs; compile again',
+            )
+        return again.snapshots
+
+    def _finished(self, last: IR, specialise: Mapping[str, int]) -> Compilation:
         """Return the compilation with its runner, checked if requested."""
         try:
-            runner = self.pipeline.runner(self.snapshots[-1].ir, specialise)
+            runner = self.pipeline.runner(last, specialise)
         except (DeviceError, ScheduleError, TrustError) as error:
             error.snapshots = tuple(self.snapshots)
             raise
@@ -222,7 +265,7 @@ class _Compiling:
     def so_far(self, runner: Runner | None = None) -> Compilation:
         """Return the compilation so far, which may have been interrupted."""
         given = self.pipeline, self.verify_seconds, runner, self.licence
-        return Compilation(self.snapshots, *given, self.stop)
+        return Compilation(self.snapshots, *given, self.stop, self.kept)
 
     def _run_pipeline(self, pipeline: Pipeline, licence: frozenset[str], turn: int) -> bool:
         """Run a pipeline, and return whether it changed anything."""

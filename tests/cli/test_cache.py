@@ -34,11 +34,12 @@ def test_a_line_for_each_kind_and_where_it_is(capsys, home):
     put(b"two", 3 * 86400)
     status, out, err = ask(capsys, "cache", "list")
     assert (status, err) == (0, "")
-    head, libraries, kernels, winners, rates, _, place = out.splitlines()
+    head, libraries, kernels, graphs, winners, rates, _, place = out.splitlines()
     assert " ".join(head.split()) == "kind entries size last used oldest use what it is"
     assert libraries.split()[:2] == ["libraries", "2"]
     assert "1 hour     3 days " in libraries
     assert kernels.split()[:2] == ["kernels", "0"]
+    assert graphs.split()[:2] == ["graphs", "0"]
     assert winners.split()[:2] == ["winners", "0"]
     assert rates.split()[:2] == ["rates", "0"]
     assert place == f"in {home / 'libraries'}"

@@ -13,10 +13,8 @@ kept. Kernels of users' ops are not kept either, since their classes are in no s
 from __future__ import annotations
 
 import io
-import os
 import pickle
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -25,6 +23,7 @@ from typing import Any, Final
 
 from luminal_lab.core.op import Op, TensorType, fields_of
 from luminal_lab.devices.build import cache
+from luminal_lab.devices.build.stamp import stamp_of
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.terms import Apply, walk
 from luminal_lab.kernels.kernel import Kernel
@@ -34,26 +33,7 @@ from luminal_lab.machines.machine import Machine
 ROOMS: Final = ("algebra", "core", "kernels", "machines", "passes", "tensor")
 """What decides how a kernel is made."""
 TEXT, PICKLE = "definition.txt", "kernel.pickle"
-PACKAGE: Final = Path(__file__).parents[2]
-
-
-def _stamp() -> str:
-    """Return the state of the files that make kernels."""
-    found = [str(sys.version_info)]
-    for room in ROOMS:
-        for folder, _, names in os.walk(PACKAGE / room):
-            if not folder.endswith("__pycache__"):
-                found += _states(folder, names)
-    return cache.key_of(*sorted(found))
-
-
-def _states(folder: str, names: list[str]) -> Iterator[str]:
-    for name in names:
-        status = Path(folder, name).stat()
-        yield f"{folder}/{name} {status.st_size} {status.st_mtime_ns}"
-
-
-STAMP: Final = _stamp()
+STAMP: Final = stamp_of(ROOMS)
 
 
 class _Pickler(pickle.Pickler):
@@ -87,7 +67,7 @@ def planner(
 
     `planned` gets those that had to be planned.
     """
-    are_kept = _stamp() == STAMP
+    are_kept = stamp_of(ROOMS) == STAMP
 
     def kernel(definition: Definition, name: str) -> Kernel:
         terms = walk(*(line.term for line in definition.lines))

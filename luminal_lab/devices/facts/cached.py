@@ -2,6 +2,7 @@
 
     ~/.cache/luminal_lab/libraries/lib-<key>/           a compiled library
     ~/.cache/luminal_lab/kernels/<key>/                 a kernel as its plan made it
+    ~/.cache/luminal_lab/graphs/<key>/                  a graph as passes made it
     ~/.cache/luminal_lab/libraries/rates-<key>.json     the machine's rates, once measured
     ~/.cache/luminal_lab/winners/<key>/                 what a search found
 
@@ -26,22 +27,30 @@ from typing_extensions import override
 
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.cache import FRESH, bytes_text, cut_text
+from luminal_lab.devices.build.graphs import GRAPH
 from luminal_lab.errors import ArgumentError, nearest, real_number
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.reading import read_plain
 from luminal_lab.tensor.arguments import told_object
 
-CachedKind: TypeAlias = Literal["libraries", "kernels", "winners", "rates"]
+CachedKind: TypeAlias = Literal["libraries", "kernels", "graphs", "winners", "rates"]
 KINDS: tuple[CachedKind, ...] = get_args(CachedKind)
 ABOUT = {
     "libraries": "compiled kernels, with their sources",
     "kernels": "loops and C that plans made for kernels",
+    "graphs": "graphs as passes made them",
     "winners": "the fastest programs that searches found",
     "rates": "what this machine can do at most, measured",
 }
 """A description of each kind."""
-IN_FOLDERS: dict[str, CachedKind] = {"kernels": "kernels", "winners": "winners"}
+IN_FOLDERS: dict[str, CachedKind] = {
+    "kernels": "kernels",
+    "graphs": "graphs",
+    "winners": "winners",
+}
 """The kinds in folders of their own, by the names of these."""
+FIRST: dict[CachedKind, str] = {"libraries": cache.SOURCE, "graphs": GRAPH}
+"""The files that say what an entry belongs to, unless it has a definition."""
 RATES = re.compile(r"rates-[0-9a-f]{32}\.json")
 UNITS = (("week", 7 * 86400), ("day", 86400), ("hour", 3600), ("minute", 60))
 
@@ -64,7 +73,7 @@ class CachedEntry(NamedTuple):
                 rates = PeakRates.from_json(read_plain(self.path).decode())
                 many = "1 thread" if rates.threads == 1 else f"{rates.threads} threads"
                 return f"{rates.device}, {many}"
-            name = cache.SOURCE if self.kind == "libraries" else "definition.txt"
+            name = FIRST.get(self.kind, "definition.txt")
             text = read_plain(self.path / name, sys.maxsize).decode("utf-8", "replace")
             lines = (line.strip() for line in text.split("\n"))
             return cut_text(next((line for line in lines if line and line[0] != "#"), ""), 70)
@@ -152,14 +161,14 @@ def named(kind: CachedKind, many: int) -> str:
     """
     one = {"libraries": "library", "kernels": "planned kernel", "rates": "file of rates"}
     plural = {"kernels": "planned kernels", "rates": "files of rates"}
-    return f"{many:,} {one.get(kind, 'winner') if many == 1 else plural.get(kind, kind)}"
+    return f"{many:,} {one.get(kind, kind[:-1]) if many == 1 else plural.get(kind, kind)}"
 
 
 def cached(kind: CachedKind | None = None, *, older: float = 0.0) -> CachedEntries:
     """Return what is kept on disk: all kinds or one, and optionally only what is long unused.
 
-    Kinds are "libraries", "kernels", "winners" and "rates"; `older` is in seconds. `.clear()`
-    removes what is returned. Everything is made again when it is needed.
+    Kinds are "libraries", "kernels", "graphs", "winners" and "rates"; `older` is in seconds.
+    `.clear()` removes what is returned. Everything is made again when it is needed.
 
     >>> import luminal_lab as ll
     >>> sorted({entry.kind for entry in ll.devices.cached("rates")}) in ([], ["rates"])
