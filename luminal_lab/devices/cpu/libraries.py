@@ -14,7 +14,7 @@ there are cores, while the program runs what it has. A unit that no program want
 begun, and one that several programs want is compiled once.
 
 Kernels that had to be planned go to compilers ahead, while the next ones are planned: whenever a
-core has none, it takes all that have come since.
+core has none, compilers take all that have come since, in units as above.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Ahead:
         self._note(kernel)
         busy = sum(not unit.has_ended for unit in self._units)
         if busy < usable_cores() and sum(part.weight for part in self._parts) >= WORTH:
-            self._begin()
+            self._begin(*_units(self._parts))
 
     def finish(self, kernels: Iterable[Kernel]) -> None:
         """Wait for all of a program's kernels, if there were any to be compiled ahead."""
