@@ -100,9 +100,9 @@ def convolutions(sizes: Sizes) -> ll.Graph:
     return cx
 
 
-def compiled(cx: ll.Graph, threads: int, *, wait: bool = True) -> ll.Graph:
+def compiled(cx: ll.Graph, threads: int, *, wait: bool = True, keep: bool = False) -> ll.Graph:
     """Return a graph, compiled for the CPU."""
-    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=threads), wait=wait)
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=threads), wait=wait, keep=keep)
     return cx
 
 

@@ -510,18 +510,22 @@ BY_ITSELF = "import", "compile-unawaited", "compile-snapshots"
 
 def _compiling(quick: bool) -> Iterator[Workload]:
     gpt2 = GPT2_QUICK if quick else GPT2_SMALL
-    for cached, about in enumerate(("nothing cached", "from the cache on disk")):
+    for name, about, state, most in (
+        ("cold", "nothing cached", {"cached": 0}, 1_500.0),
+        ("cached", "from the cache on disk", {"cached": 1}, 400.0),
+        ("kept", "from the cache on disk, with keep=True", {"cached": 1, "kept": 1}, 400.0),
+    ):
         yield Workload(
-            "compile-cached" if cached else "compile-cold",
+            f"compile-{name}",
             "compile_gpt2",
             f"GPT-2 of {gpt2['layers']} layers from the model to its first result, {about}",
-            {**gpt2, "cached": cached},
+            {**gpt2, **state},
             model_data.gpt2,
             Cost(0, 0, 0),
             is_model=True,
             tolerance=1e-3,
             is_alone=True,
-            goals={"ms": 400.0 if cached else 1_500.0},
+            goals={"ms": most},
         )
     small = {"size": 64, "cached": 0}
     net = {"channels": 8, "side": 8, "blocks": 2} if quick else {}
@@ -542,6 +546,13 @@ def _compiling(quick: bool) -> Iterator[Workload]:
             "compile_training",
             f"a training step of GPT-2 of {gpt2['layers']} layers, from the cache on disk",
             {**gpt2, "cached": 1},
+            1000.0,
+        ),
+        (
+            "compile-gpt2-train-kept",
+            "compile_training",
+            f"a training step of GPT-2 of {gpt2['layers']} layers, with keep=True, from the cache",
+            {**gpt2, "cached": 1, "kept": 1},
             1000.0,
         ),
         (

@@ -26,9 +26,9 @@ gelu-float16 gelu-bfloat16 softmax-float16 softmax-bfloat16 layer-norm-float16 l
 matmul-float16 matmul-bfloat16 linear-gelu-bfloat16
 small-add small-softmax small-chain small-mlp
 call-step call-execute call-function
-compile-cold compile-cached
+compile-cold compile-cached compile-kept
 build-gpt2 import compile-ten-cold compile-unawaited compile-known compile-gpt2-train-cached
-compile-snapshots compile-convnet-cold
+compile-gpt2-train-kept compile-snapshots compile-convnet-cold
 """.split()  # noqa: SIM905  # a list of names reads better so
 
 
@@ -89,7 +89,7 @@ def test_a_decode_step_reads_all_weights_and_the_cache():
     assert FULL["llama-decode-q8"].cost.read == pytest.approx(weights * 34 / 32 + cache, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "compile-cached"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("compile-cached", "compile-kept")])
 def test_data_is_the_same_each_time(name):
     one, other = (QUICK[name].data(QUICK[name].sizes, np.random.default_rng(3)) for _ in range(2))
     assert one.keys() == other.keys()

@@ -6,6 +6,7 @@ from __future__ import annotations
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownArgumentType=false
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import cycle
 from time import perf_counter
 from typing import Any
@@ -45,13 +46,14 @@ class Ours(Peer):
         super().__init__(threads)
         self.variant = variant
         """Empty, "any …" for a symbolic dim, or "specialised" for kernels of its size."""
-        self.is_call = False
+        self.is_call, self.keeps = False, False
         self.licence = LICENCE
 
     @override
     def prepare(self, workload: Workload, data: Arrays) -> ReadyWorkload:
         assert not self.variant or self.variant in workload.variants
         self.is_call, self.licence = workload.is_call, workload.licence
+        self.keeps = bool(workload.sizes.get("kept"))
         return super().prepare(workload, data)
 
     def dim(self, name: str, size: int) -> Any:
@@ -79,7 +81,8 @@ class Ours(Peer):
         # As with the others' `out=`, a result may overwrite the previous one.
         cpu = ll.CPUCompiler(threads=self.threads, reuse_outputs=True)
         specialise = symbols if self.variant == "specialised" else None
-        cx.compile(ll.GenericCompiler(), cpu, specialise=specialise, licence=self.licence)
+        passes = ll.GenericCompiler(), cpu
+        cx.compile(*passes, specialise=specialise, licence=self.licence, keep=self.keeps)
         if self.is_call:
             function, arrays = cx.as_function(), [*inputs.values()]
             return ReadyWorkload(lambda: function(*arrays), lambda result: [result])
@@ -241,7 +244,8 @@ class Ours(Peer):
         return self._compiling(lambda: last)
 
     def compile_training(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
-        return self._compiling(lambda: compiles.gpt2_training(sizes))
+        compiled = partial(compiles.compiled, keep=self.keeps)
+        return self._compiling(lambda: compiles.gpt2_training(sizes), compiled)
 
     def compile_snapshots(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         cx, taken, whole = compiles.gpt2_training(sizes), [0.0], [0.0]
