@@ -382,7 +382,8 @@ class SizedRun:
         self._is_random = any(isinstance(node.op, Random) for node in cx.ir)
         self._call: CPUCall | None = None
         if self._computed:
-            compilation = cx.compile(GenericCompiler(), CPUCompiler(threads=threads))
+            device = CPUCompiler(threads=threads)
+            compilation = cx.compile(GenericCompiler(), device, keep=True)
             if not isinstance(compilation.program, CPUProgram):
                 raise DeviceError(
                     "torch.compile: there is no C compiler", hint="pip install ziglang"

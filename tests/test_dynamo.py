@@ -16,8 +16,12 @@ from luminal_lab.bench.studies.torch_models import MODELS
 from tests.importing.test_zoo import drawn, leaves
 from tests.importing.zoo import ZOO, made
 
-# PyTorch's own modules warn of their own calls.
-pytestmark = [pytest.mark.needs("torch"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+# PyTorch's own modules warn of their own calls, and its tracer of what transformers caches.
+pytestmark = [
+    pytest.mark.needs("torch"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`"),
+]
 TRAINED = "gelu_mlp", "resnet", "gpt"
 
 

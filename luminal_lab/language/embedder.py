@@ -138,7 +138,8 @@ class Embedder:
         forms = [parameter.form for parameter in self.model.parameters().values()]
         if forms != self._forms:
             passes = [GenericCompiler(), *([Quantised()] if any(forms) else [])]
-            self._session.compile(*passes, CPUCompiler() if self.device is None else self.device)
+            device = CPUCompiler() if self.device is None else self.device
+            self._session.compile(*passes, device, keep=True)
             self._forms = forms
         return self._session
 

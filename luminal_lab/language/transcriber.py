@@ -115,7 +115,8 @@ class Transcriber:
         last = model.model.decoder(self._new, self._kept, self._cache)[0, -1]
         self._best = (model.proj_out(last) + self._not).argmax().retrieve()
         for graph in (self.listening, self.writing):
-            graph.compile(GenericCompiler(), CPUCompiler() if device is None else device)
+            chosen = CPUCompiler() if device is None else device
+            graph.compile(GenericCompiler(), chosen, keep=True)
 
     def text(
         self,
