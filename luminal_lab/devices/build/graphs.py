@@ -53,15 +53,18 @@ class Graphs:
         with suppress(OSError, LabError, ValueError, LookupError, TypeError):
             if path is not None:
                 files, _ = cache.read_files(path, (GRAPH, NODES))
-                return _with_facts(parse(files[GRAPH].decode()), written, files[NODES])
+                text = files[GRAPH].decode()
+                made = _with_facts(parse(text), written, files[NODES])
+                return made if str(made.last) == text else None
         return None
 
     def keep(self, written: IR, asked: str, made: Made) -> None:
-        """Keep what passes made of a graph, if its text and these facts have all of it."""
-        path, text, facts = _path(written, asked), str(made.last), _facts_of(written, made)
-        with suppress(OSError, LabError):
-            if path is not None and _is_same(_with_facts(parse(text), written, facts), made):
-                cache.write_files(path, {GRAPH: text.encode(), NODES: facts}, {})
+        """Keep what passes made of a graph, if its text and some facts have all of it."""
+        path, facts = _path(written, asked), _facts_of(written, made)
+        if path is not None and facts is not None:
+            with suppress(OSError):
+                files = {GRAPH: str(made.last).encode(), NODES: facts}
+                cache.write_files(path, files, {})
 
 
 def _path(written: IR, asked: str) -> Path | None:
@@ -78,16 +81,16 @@ def _in_text(ir: IR) -> list[Node]:
     return [*ir.inputs, *(node for node in ir.nodes if not isinstance(node.op, Input))]
 
 
-def _facts_of(written: IR, made: Made) -> bytes:
+def _facts_of(written: IR, made: Made) -> bytes | None:
     """Return what a graph's text lacks: of each node the id, a written node of its line, and so on.
 
-    A line that wrote nothing is left out.
+    None if a node is of a line that wrote nothing.
     """
-    known = {node.meta.origin: node.id for node in reversed(written.nodes)}
-    rows = [
-        (node.id, known.get(node.meta.origin), node.meta.scope, node.meta.name)
-        for node in _in_text(made.last)
-    ]
+    known = {None: None} | {node.meta.origin: node.id for node in reversed(written.nodes)}
+    nodes = _in_text(made.last)
+    if not all(node.meta.origin in known for node in nodes):
+        return None
+    rows = [(n.id, known[n.meta.origin], n.meta.scope, n.meta.name) for n in nodes]
     facts = {"nodes": rows, "schedule": made.last.schedule, "changing": sorted(made.changing)}
     return json.dumps(facts).encode()
 
@@ -110,16 +113,6 @@ def _with_facts(ir: IR, written: IR, data: bytes) -> Made:
         schedule=tuple(facts["schedule"]),
     )
     return Made(last, frozenset(facts["changing"]))
-
-
-def _is_same(a: Made, b: Made) -> bool:
-    """Return whether two graphs have the same nodes, with equal ids, lines and scopes."""
-    pairs = zip(a.last.nodes, b.last.nodes, strict=True)
-    return a.last.signature == b.last.signature and all(_told(x) == _told(y) for x, y in pairs)
-
-
-def _told(node: Node) -> tuple[object, ...]:
-    return *node[:5], *node.meta[:3]
 
 
 GRAPHS: Final = Graphs()

@@ -9,10 +9,40 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab import nn
 from luminal_lab.core.ir import IR
+from luminal_lab.core.parse import parse
 from luminal_lab.devices.build import cache, graphs
 from luminal_lab.devices.build.graphs import GRAPHS
 from luminal_lab.passes.kept import Made
+
+
+def gpt(cx: ll.Graph) -> None:
+    """Write a training step of a small GPT."""
+    model = nn.models.GPT2(layers=2, heads=2, width=16, vocab=31, context=8)
+    tokens, following = (cx.tensor(("batch", 8), "int64", name) for name in ("tokens", "after"))
+    loss = nn.cross_entropy(model(tokens), following, axis=-1).retrieve()
+    nn.AdamW(1e-3).minimise(loss)
+
+
+def convolution(cx: ll.Graph) -> None:
+    """Write a convolution with what stands around it."""
+    y = nn.Conv2d(3, 4, 3, padding=1)(cx.tensor((1, 3, 8, 8), name="images")).relu()
+    y.max_pool2d(2).mean((2, 3)).softmax(-1).named("y").retrieve()
+
+
+def numbers(cx: ll.Graph) -> None:
+    """Write numbers that are hard to spell."""
+    x = cx.tensor((4,), name="x")
+    for each in (1e-45, 0.1, -0.0, float("inf"), float("-inf"), float("nan"), 3.4028235e38):
+        (x + each).retrieve()
+    (x.cast("float64") + 1 / 3).retrieve()
+    (x.cast("bfloat16") * 0.1).retrieve()
+    (cx.tensor((4,), "int64", "n") + (1 << 62)).retrieve()
+
+
+FUSION = "fuse-contractions, fuse-rows, fuse-elementwise"
+MODELS = {"gpt": gpt, "convolution": convolution, "numbers": numbers}
 
 
 @pytest.fixture(autouse=True)
@@ -126,10 +156,34 @@ def test_nothing_is_kept_while_the_package_changes(folder, monkeypatch):
     assert not folder.exists()
 
 
-def test_what_a_text_cannot_have_is_not_kept(folder, monkeypatch):
-    monkeypatch.setattr(graphs, "_is_same", lambda a, b: False)
+def test_a_text_that_is_read_as_another_graph_is_not_used(folder, monkeypatch):
     session()
+    monkeypatch.setattr(graphs, "parse", lambda text: parse(text.replace("seq", "sew")))
+    assert is_kept(session())
+    monkeypatch.setattr(graphs, "parse", lambda text: parse(text.replace("batch", "match")))
+    assert not is_kept(session())
+
+
+def test_a_line_that_wrote_nothing_is_not_kept(folder):
+    cx = ll.Graph("kept")
+    (cx.tensor((2,), name="x") * 1).retrieve()
+    other = ll.Graph("kept")
+    (other.tensor((2,), name="x") * 1).retrieve()
+    GRAPHS.keep(cx.ir, "nothing", Made(other.ir, frozenset()))
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("write", MODELS.values(), ids=MODELS)
+def test_models_are_found_as_they_were_made(write):
+    def compiled():
+        cx = ll.Graph("kept")
+        write(cx)
+        cx.compile(f"generic, inline, cse, {FUSION}, dce", keep=True)
+        return cx
+
+    first, second = compiled(), compiled()
+    assert is_kept(second)
+    assert records(second.compilation.ir) == records(first.compilation.ir)
 
 
 def test_a_full_disk_does_not_matter(monkeypatch):
