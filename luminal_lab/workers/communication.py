@@ -8,6 +8,7 @@ from typing import overload
 
 from typing_extensions import override
 
+from luminal_lab.core.dims import Dim
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import TensorType, View
 from luminal_lab.core.origin import Origin
@@ -38,7 +39,7 @@ class Sending:
     """The value that is sent, by its name."""
     type: TensorType
     """The type of the whole value."""
-    bytes: int
+    bytes: Dim
     """The bytes that each worker sends, if all of them send around a ring."""
     why: str
 
@@ -63,9 +64,12 @@ class Communication(Sequence[Sending]):
         self.rows = tuple(sendings(flow))
 
     @property
-    def bytes(self) -> int:
+    def bytes(self) -> Dim:
         """The bytes that each worker sends in a run."""
-        return sum(row.bytes for row in self.rows)
+        total: Dim = 0
+        for row in self.rows:
+            total = total + row.bytes
+        return total
 
     def to_pandas(self) -> Table:
         """Return a pandas table, a row for each collective."""
@@ -90,16 +94,20 @@ class Communication(Sequence[Sending]):
         if not self.rows:
             return f"{self.mesh}: nothing is sent"
         header = heads("< node < op < axis < of < type > bytes < why < line")
-        cells = [[f"{c:,}" if isinstance(c, int) else str(c) for c in row.row] for row in self.rows]
+        cells = [[_told(cell) for cell in row.row] for row in self.rows]
         count = f"{len(self.rows)} collectives" if len(self.rows) > 1 else "1 collective"
-        last = f"{count}; each of {self.mesh.workers} workers sends {self.bytes:,} bytes"
+        last = f"{count}; each of {self.mesh.workers} workers sends {_told(self.bytes)} bytes"
         return "\n".join([*aligned(header, cells), last])
 
     _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
-        return f"<Communication: {len(self.rows)} collectives, {self.bytes:,} bytes; print(…)>"
+        return f"<Communication: {len(self.rows)} collectives, {_told(self.bytes)} bytes; print(…)>"
+
+
+def _told(cell: object) -> str:
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
 def sendings(flow: Flow) -> Iterator[Sending]:

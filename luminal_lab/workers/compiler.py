@@ -127,8 +127,8 @@ class Workers:
     ) -> None:
         self.partitioned: Partitioned = partition(program.ir, program.flow, outputs)
         how = program.how
-        passes = [*([Bucketing()] if how.bucket else []), GenericCompiler()]
-        device = [] if how.device is None else [how.device]
+        passes = [*([Bucketing()] if how.bucket else []), DeadCode()]
+        device = [] if how.device is None else [GenericCompiler(), how.device]
         sizes = specialise if device else None
         self.first = compile_ir(self.partitioned.ir, *passes, *device, specialise=sizes)
         self.pipeline, self.specialise = self.first.pipeline, specialise or {}

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Shape
-from luminal_lab.core.op import TensorType, ints
+from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.workers.mesh import Mesh
 
 FREE = "*"
@@ -145,11 +145,10 @@ def _cut(layout: Layout, dim: int, word: str) -> Layout:
     return layout._replace(dims=(*layout.dims[:dim], word, *layout.dims[dim + 1 :]))
 
 
-def bytes_sent(step: Step, type: TensorType, before: Layout, mesh: Mesh) -> int:
+def bytes_sent(step: Step, type: TensorType, before: Layout, mesh: Mesh) -> Dim:
     """Return the bytes that each worker sends, if all of them send around a ring."""
-    size, parts = type.dtype.itemsize, mesh.sizes[step.axis]
-    for dim in ints(local_shape(type.shape, before, mesh)):
-        size *= dim
+    parts = mesh.sizes[step.axis]
+    size = size_of(local_shape(type.shape, before, mesh)) * type.dtype.itemsize
     match step.sent:
         case "all_reduce":
             return 2 * size * (parts - 1) // parts

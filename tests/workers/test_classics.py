@@ -11,11 +11,16 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.workers.ops import AllReduce
 
-Row: TypeAlias = tuple[str, str, str, int]
+Row: TypeAlias = tuple[str, str, str, ll.Dim]
 """An op, an axis of the mesh, a value, and the bytes that each worker sends."""
 WORKERS = [1, 2, 4, 8]
 ROWS = {"x": ("data", None), "t": ("data", None)}
 WEIGHTS = {"w1": 16 * 32 * 4, "w2": 32 * 8 * 4}
+
+
+def draw(rng: np.random.Generator, tensor: ll.Tensor) -> None:
+    shape = [dim for dim in tensor.shape if isinstance(dim, int)]
+    tensor.set((rng.standard_normal(shape) / 4).astype("float32"))
 
 
 def training(width: int = 32) -> tuple[ll.Graph, list[ll.Tensor]]:
@@ -31,8 +36,8 @@ def training(width: int = 32) -> tuple[ll.Graph, list[ll.Tensor]]:
         for k, (w, slope) in enumerate(zip((w1, w2), slopes, strict=True))
     ]
     rng = np.random.default_rng(0)
-    for input in (x, t, w1, w2):
-        input.set((rng.standard_normal(input.shape) / 4).astype("float32"))
+    for tensor in (x, t, w1, w2):
+        draw(rng, tensor)
     return cx, [loss, *new]
 
 
@@ -44,8 +49,8 @@ def forward() -> tuple[ll.Graph, list[ll.Tensor]]:
     b2 = cx.tensor((16,), name="b2")
     y = ((x @ w1 + b1).gelu() @ w2 + b2).named("y").retrieve()
     rng = np.random.default_rng(1)
-    for input in (x, w1, b1, w2, b2):
-        input.set((rng.standard_normal(input.shape) / 4).astype("float32"))
+    for tensor in (x, w1, b1, w2, b2):
+        draw(rng, tensor)
     return cx, [y]
 
 
@@ -111,7 +116,7 @@ def test_megatrons_layers_send_their_output_once(workers: int) -> None:
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_sharded_weights_are_gathered_and_their_gradients_scattered(workers: int) -> None:
-    cut = {name: ("data", None) for name in ("w1", "w2", "n1", "n2")}
+    cut = dict.fromkeys(("w1", "w2", "n1", "n2"), ("data", None))
     compiled = held(training, ll.Mesh(data=workers), ROWS | cut)
     if workers == 1:
         assert sent(compiled) == []
