@@ -10,7 +10,7 @@ A run cuts the inputs, runs all workers, and puts their parts of the outputs tog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, NodeStep
+from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
 from luminal_lab.errors import ArgumentError, expect, flag
@@ -152,6 +152,14 @@ class Workers:
         return [self.first]
 
 
+def _values(compiled: Compilation, environment: Environment, wanted: Set[int]) -> dict[int, Array]:
+    """Return the values of a worker's nodes; errors are told by the thread that started it."""
+    stored = compiled.storage.values(environment, wanted)
+    if compiled.runner is None:
+        return interpret(compiled.ir, environment, wanted=wanted, known=stored)
+    return compiled.runner.run(environment, wanted, stored)
+
+
 class ShardedProgram:
     """The program of all workers."""
 
@@ -238,7 +246,7 @@ class ShardedProgram:
                     if part.whole.id in environment.versions
                 },
             )
-            return compiles[rank].values(own, {*local.values()}, {}, None)
+            return _values(compiles[rank], own, {*local.values()})
 
         results = self.how.engine.run(self.mesh, work)
         return {
