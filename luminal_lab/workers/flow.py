@@ -83,7 +83,7 @@ class Flow:
         """Return the layout in which terms are joined: cut as the readers wish, or whole."""
         wished = self.wish.get(id, ())
         dims = [
-            word if have in (WHOLE, FREE) and word in raw.partial else have
+            word if have in (WHOLE, FREE) and word in raw.partial else have.replace(FREE, WHOLE)
             for have, word in zip(raw.dims, wished or raw.dims, strict=True)
         ]
         return Layout(tuple(dims))

@@ -88,7 +88,7 @@ class Resharding:
             edit.replace(old, now, renames=True)
             edit.erase(old)
         self.seen[now.id] = raw
-        if not raw.fits(seen):
+        if raw != seen:  # a free value that is annotated is free no more
             changed = self.changed(now, seen, now)
             edit.replace(now, changed)
 
