@@ -24,7 +24,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
-from luminal_lab.errors import ArgumentError, expect, flag
+from luminal_lab.errors import ArgumentError, PassError, expect, flag
 from luminal_lab.passes.base import spec_text
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
@@ -98,6 +98,13 @@ class Sharded(Pipeline):
         given = {"plan": plan, "device": device, "engine": engine}
         for name, value in {**given, "bucket": flag("Sharded: bucket", bucket)}.items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_text(cls) -> Sharded:
+        """Raise: what is annotated has no text."""
+        raise PassError(
+            "sharded: a text cannot say what is cut", hint="ll.Sharded(ll.sharding(mesh, {…}))"
+        )
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> ShardedProgram:

@@ -24,10 +24,10 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import View, size_of
 from luminal_lab.core.ops import HostCall
-from luminal_lab.errors import GraphError
+from luminal_lab.errors import GraphError, PassError
 from luminal_lab.passes.base import Pass
 from luminal_lab.workers.flow import Flow
-from luminal_lab.workers.layout import FREE, WHOLE, Layout, steps
+from luminal_lab.workers.layout import FREE, WHOLE, Layout, bytes_sent, steps
 from luminal_lab.workers.ops import Reshard
 from luminal_lab.workers.plan import Sharding
 from luminal_lab.workers.rules import rule_of
@@ -53,6 +53,13 @@ class Shard(Pass):
                 )
         Resharding(ir, edit, self.plan).run()
 
+    @classmethod
+    def of_text(cls) -> Shard:
+        """Raise: what is annotated has no text."""
+        raise PassError(
+            "shard: a text cannot say what is cut", hint="ll.Sharded(ll.sharding(mesh, {…}))"
+        )
+
     @override
     def __str__(self) -> str:
         mesh = ", ".join(f"{name}.{size}" for name, size in self.plan.mesh.axes)
@@ -71,8 +78,22 @@ class Resharding:
     def run(self) -> None:
         """Go through the graph, sources first."""
         for node in self.ir:
-            with self.edit.firing(CHANGE):
+            with self.edit.firing(CHANGE, self.reason(node)):
                 self.at(node)
+
+    def reason(self, node: Node) -> str:
+        """Return what has to be sent for a node, and how many bytes each worker sends."""
+        changes = [(node, self.flow.raw[node.id], self.flow.seen[node.id])]
+        for source, need in zip(node.sources, self.flow.needs[node.id], strict=True):
+            changes.append((self.ir[source], self.flow.seen[source], need))
+        mesh = self.mesh
+        sent = {
+            f"{step.sent} of {value} over {step.axis}, {bytes_sent(step, value.type, at, mesh)}"
+            for value, have, need in changes
+            if not have.fits(need)
+            for step, at in steps(have.filled(need.dims), need.filled(have.dims))
+        }
+        return "; ".join(f"{text} bytes" for text in sorted(sent))
 
     def at(self, node: Node) -> None:
         """Give a node its sources as it needs them, and its readers the result as they find it."""
