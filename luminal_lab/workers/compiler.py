@@ -68,6 +68,12 @@ class Sharded(Pipeline):
 
     Without a device the interpreter runs the graph of each worker. With `bucket=False` each sum is
     sent by itself, however small.
+
+    >>> plan = ll.sharding(ll.Mesh(data=2), {"x": ("data", None)})
+    >>> y = cx.tensor((4, 3), name="x").sum(0).retrieve()
+    >>> compiled = cx.compile(ll.Sharded(plan))
+    >>> [(row.op, row.bytes) for row in compiled.communication]
+    [('all_reduce', 12)]
     """
 
     name: ClassVar[str] = "sharded"
@@ -101,7 +107,13 @@ class Sharded(Pipeline):
 
     @classmethod
     def of_text(cls) -> Sharded:
-        """Raise: what is annotated has no text."""
+        """Raise, as what is annotated has no text.
+
+        >>> ll.Sharded.of_text()  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        luminal_lab.errors.PassError: sharded: a text cannot say what is cut...
+        """
         raise PassError(
             "sharded: a text cannot say what is cut", hint="ll.Sharded(ll.sharding(mesh, {…}))"
         )

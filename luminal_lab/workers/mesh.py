@@ -68,7 +68,10 @@ class Mesh:
         return tuple(other for at, other in same if at == place | {axis: 0})
 
     def unless_axes(self, subject: str, names: Iterable[object]) -> None:
-        """Raise unless each name is that of an axis."""
+        """Raise unless each name is that of an axis.
+
+        >>> Mesh(data=2).unless_axes("x", ["data"])
+        """
         for name in names:
             if name not in self.sizes:
                 raise ArgumentError(
