@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from dataclasses import dataclass
 from typing import ClassVar
@@ -81,6 +82,20 @@ def test_a_worker_that_does_not_come_is_not_waited_for(monkeypatch: pytest.Monke
 
     with pytest.raises(ll.DeviceError, match=r"did not come to a collective within"):
         Threads().run(ll.Mesh(a=2), work)
+
+
+def test_ctrl_c_ends_all_workers() -> None:
+    def work(rank: int) -> None:
+        if rank == 0:
+            _thread.interrupt_main()
+        me().communicator.all_gather(np.zeros(1), "b" if rank else "a")
+
+    before = {*threading.enumerate()}
+    with pytest.raises(KeyboardInterrupt):
+        Threads().run(MESH, work)
+    for thread in {*threading.enumerate()} - before:
+        thread.join(5)
+        assert not thread.is_alive()
 
 
 @dataclass(frozen=True, slots=True)
