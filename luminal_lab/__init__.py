@@ -287,6 +287,7 @@ FIRST = {
     "tensor.parameter": "Parameter",
     "tensor.product": "einsum",
     "tensor.running": "Run run",
+    "workers.ops": "",  # a text may have them
 }
 """What is loaded together, with the first name that anybody asks for."""
 LATE = {

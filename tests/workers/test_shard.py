@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import luminal_lab as ll
@@ -154,3 +157,12 @@ def test_the_pass_alone_leaves_a_graph_that_means_the_same() -> None:
     assert "reshard" in str(compiled.ir)
     assert str(Shard(PLAN)) == "shard{mesh = [data.2]}"
     assert str(ll.Sharded(PLAN, ll.CPUCompiler())) == "sharded{mesh = [data.2], device = cpu}"
+
+
+def test_a_text_that_has_them_is_read_anywhere() -> None:
+    code = "import luminal_lab as ll; print(ll.parse(input()).outputs[0].op.name)"
+    text = 'graph g(%x: f32[4]) -> (%y) { %y = reshard{old = "a", new = "-"} %x : f32[4] }'
+    run = subprocess.run(  # ours
+        [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "reshard\n"
