@@ -102,6 +102,11 @@ PAGES = {
         "ll.CPUCompiler ll.CUDACompiler ll.MetalCompiler ll.WebGPUCompiler ll.XLACompiler "
         "ll.kernel ll.compare ll.beside ll.CPU ll.XLA ll.CUDA ll.Metal ll.WebGPU ll.Recorded",
     ),
+    "sharding": ReferencePage(
+        "Sharding",
+        "One graph on many workers. [Sharding](../sharding.md) explains it.",
+        "ll.Mesh ll.sharding ll.Sharded",
+    ),
     "search": ReferencePage(
         "Search",
         "A search for faster programs and schedules.",

@@ -128,6 +128,9 @@ if TYPE_CHECKING:
     from luminal_lab.viz.live.beside import beside
     from luminal_lab.viz.live.predict import predict
     from luminal_lab.viz.live.story import story
+    from luminal_lab.workers.compiler import Sharded
+    from luminal_lab.workers.mesh import Mesh
+    from luminal_lab.workers.plan import sharding
 
 __version__ = "0.2.0"
 
@@ -168,6 +171,7 @@ __all__ = [
     "LabError",
     "LabWarning",
     "LanguageModel",
+    "Mesh",
     "Metal",
     "MetalCompiler",
     "ModelError",
@@ -191,6 +195,7 @@ __all__ = [
     "ScheduleError",
     "Search",
     "ShapeError",
+    "Sharded",
     "Snapshot",
     "Source",
     "Symbol",
@@ -251,6 +256,7 @@ __all__ = [
     "rule",
     "run",
     "search",
+    "sharding",
     "stack",
     "stop_gradient",
     "story",
@@ -281,6 +287,7 @@ FIRST = {
     "tensor.parameter": "Parameter",
     "tensor.product": "einsum",
     "tensor.running": "Run run",
+    "workers.ops": "",  # a text may have them
 }
 """What is loaded together, with the first name that anybody asks for."""
 LATE = {
@@ -299,6 +306,7 @@ LATE = {
     "Int8Activations": "passes.int8_activations",
     "History": "viz.history",
     "LanguageModel": "language.model",
+    "Mesh": "workers.mesh",
     "Metal": "timing.column",
     "MetalCompiler": "devices.metal.compiler",
     "Opened": "io.opened",
@@ -309,6 +317,7 @@ LATE = {
     "Rule": "passes.rule",
     "RuleSet": "passes.rule",
     "Search": "search.compiling",
+    "Sharded": "workers.compiler",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
     "WebGPU": "timing.column",
@@ -338,6 +347,7 @@ LATE = {
     "predict": "viz.live.predict",
     "quantise": "nn.quantise",
     "rule": "passes.rule",
+    "sharding": "workers.plan",
     "stop_gradient": "passes.gradients",
     "story": "viz.live.story",
     "trace": "tracing",

@@ -42,7 +42,7 @@ for _, name, _ in pkgutil.iter_modules(steps.__path__, f"{steps.__name__}."):
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMPILED = {
     *("charts.md", "emulator.md", "extending.md", "kernels.md", "language.md", "precision.md"),
-    *("recordings.md", "schedules.md", "times.md"),
+    *("recordings.md", "schedules.md", "sharding.md", "times.md"),
 }
 SOURCE = re.compile(r"^(>>> .*\n(?:\.\.\.(?: .*)?\n)*)", re.MULTILINE)
 MILLISECONDS = re.compile(r" +\d+\.\d\d$", re.MULTILINE)
@@ -76,6 +76,7 @@ def _tables_as_they_were() -> Iterator[None]:
         "precision.md",
         "recordings.md",
         "schedules.md",
+        "sharding.md",
         "times.md",
         "training.md",
         "workbench.md",

@@ -261,8 +261,8 @@ PUBLIC: dict[str, list[Way] | str] = {
     **named("a live picture, whose page asks as in PAGE", "beside predict story"),
     **named(
         "a value, which runs nothing",
-        "Binary Blocks Budget DType Dim Edit Elementwise Expr IR Node Op Reduce Source Symbol",
-        "TensorType Unary View Diff Firing History Snapshot Trace Run",
+        "Binary Blocks Budget DType Dim Edit Elementwise Expr IR Mesh Node Op Reduce Source Symbol",
+        "TensorType Unary View Diff Firing History Snapshot Trace Run sharding",
     ),
     **named(
         "it makes passes, rules or nodes of Python that runs already",
@@ -273,7 +273,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     **named(
         "a device or passes by themselves; compile_ir and compare use them",
         "CPU CUDA XLA CPUCompiler CUDACompiler MetalCompiler WebGPUCompiler XLACompiler Metal",
-        "WebGPU Pipeline Search",
+        "WebGPU Pipeline Search Sharded",
     ),
     **named(
         "of a session's graph",

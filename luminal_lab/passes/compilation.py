@@ -256,6 +256,23 @@ class Compilation(Charted, Examined, Recorded):
         return text
 
     @property
+    def communication(self) -> Sequence[Any]:
+        """What workers send to each other, if it was compiled for a mesh of them.
+
+        >>> y = (cx.tensor((4, 2), name="x") * 2).sum(0).named("y").retrieve()
+        >>> plan = ll.sharding(ll.Mesh(data=2), {"x": ("data", None)})
+        >>> [row.op for row in cx.compile(ll.Sharded(plan)).communication]
+        ['all_reduce']
+        """
+        communication = getattr(self.program, "communication", None)
+        if communication is None:
+            raise DeviceError(
+                f"communication: {self.written.name} was not compiled for a mesh of workers",
+                hint="cx.compile(ll.Sharded(plan, ll.CPUCompiler()))",
+            )
+        return communication
+
+    @property
     def rounds(self) -> bool:
         """Whether a pass rounded values on purpose."""
         return any(pass_.rounds for pass_ in self.pipeline.flat())

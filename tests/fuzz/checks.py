@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from random import Random
@@ -162,6 +163,48 @@ def cpu(case: Case, seed: str) -> None:
         _compiled(case, "cpu alone", ll.CPUCompiler(threads=1))
 
 
+def sharded(case: Case, seed: str) -> None:
+    """Workers on threads compute the values, however some of them are cut."""
+    pick = Random(seed)
+    program = case.program
+    if pick.random() < 0.8:  # most axes that could be cut have numbers then
+        inputs = [replace(one, dims=(None,) * one.array.ndim) for one in program.inputs]
+        program = Program(tuple(inputs), program.statements, program.outputs)
+        case = Case(program)  # a product of a known number of factors is another graph
+    cx, tensors = built(program)
+    needed = cx.ir.ancestors(cx.ir.output_ids)
+    mesh = _mesh(pick, [dim for node in cx.ir for dim in node.shape])
+    annotations = {
+        tensor: _cut(pick, mesh, tensor.shape)
+        for name, tensor in tensors.items()
+        if tensor.id in needed and pick.random() < (0.8 if name[0] == "x" else 0.15)
+    }
+    device = ll.CPUCompiler(threads=1) if pick.random() < 0.01 else None
+    cx.compile(ll.Sharded(ll.sharding(mesh, annotations), device, bucket=pick.random() < 0.5))
+    cx.execute()
+    case.compare(values_of(tensors, program.outputs), f"sharded {mesh}")
+
+
+def _mesh(pick: Random, dims: Sequence[object]) -> ll.Mesh:
+    """Draw a mesh of at most 8 workers, whose axes divide some sizes."""
+    parts = [n for n in (2, 3, 4, 5, 8) if any(isinstance(d, int) and d % n == 0 for d in dims)]
+    first = pick.choice(parts or [2])
+    second = [n for n in parts if first * n <= 8]
+    return ll.Mesh(a=first, b=pick.choice([1, *second]))
+
+
+def _cut(pick: Random, mesh: ll.Mesh, shape: Sequence[object]) -> list[str | None]:
+    """Draw how a value is cut: most axes that an axis of the mesh divides are cut over it."""
+    left, words = list(mesh.sizes.items()), list[str | None]()
+    pick.shuffle(left)
+    for dim in shape:
+        fitting = [(name, n) for name, n in left if isinstance(dim, int) and dim % n == 0]
+        taken = pick.choice(fitting) if fitting and pick.random() < 0.7 else None
+        words.append(None if taken is None else taken[0])
+        left = [axis for axis in left if axis != taken]
+    return words
+
+
 def cuda(case: Case, seed: str) -> None:
     """Kernels for CUDA compute the values in the emulator."""
     _compiled(case, "cuda", ll.GenericCompiler(), ll.CUDACompiler(emulate=True))
@@ -239,7 +282,7 @@ def _is_refusal(error: LabError) -> bool:
 
 
 CHECKS: dict[str, Callable[[Case, str], None]] = {
-    check.__name__: check for check in (text, generic, passes, cpu, cuda, metal, torch)
+    check.__name__: check for check in (text, generic, passes, cpu, sharded, cuda, metal, torch)
 }
 OFTEN = {"cuda": 0.08, "metal": 0.05, "passes": 0.5}
 """How many of the programs a check is tried on, where it is not all."""

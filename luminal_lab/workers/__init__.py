@@ -1,0 +1,1 @@
+"""Sharding: one graph on many workers, as passes that can be looked at."""

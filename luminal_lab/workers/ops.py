@@ -1,0 +1,183 @@
+"""What sharding adds to graphs: a change of layout, and what workers send to each other.
+
+`reshard` stands in the graph of everybody, where shapes are global: there it is the identity. A
+worker's graph has collectives in its place. Each of them has its meaning, so that any device runs
+them; what they ask for is the communicator of the worker whose thread evaluates them.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.op import Op, TensorType, ints
+from luminal_lab.errors import DeviceError
+
+
+class Communicator(Protocol):
+    """What an engine must have: all workers that differ along one axis of the mesh call it.
+
+    The arrays given may be a device's own memory: they must have been read when a call returns.
+    """
+
+    def all_reduce(self, x: Array, axis: str, kind: Literal["sum", "max"]) -> Array:
+        """Return the sum, or the largest, of what all of them give; to all the same bits."""
+        ...
+
+    def all_gather(self, x: Array, axis: str) -> list[Array]:
+        """Return what all of them give, in their order."""
+        ...
+
+    def all_to_all(self, parts: list[Array], axis: str) -> list[Array]:
+        """Return what each of them gives for this one, in their order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker at work: its place in the mesh, and whom it talks to."""
+
+    rank: int
+    place: dict[str, int]
+    communicator: Communicator
+
+
+WORKER: ContextVar[Worker | None] = ContextVar("worker", default=None)
+"""The worker whose graph this thread runs."""
+
+
+def _worker(op: Op) -> Worker:
+    worker = WORKER.get()
+    if worker is None:
+        raise DeviceError(
+            f"{op.name}: no worker of a mesh runs here",
+            hint="ll.Sharded(plan) runs the graph of a worker, on all of them",
+        )
+    return worker
+
+
+@dataclass(frozen=True, slots=True)
+class Reshard(Op):
+    """The same value in another layout: what each worker has of it changes."""
+
+    name: ClassVar[str] = "reshard"
+    ulps: ClassVar[int] = 0
+    old: str
+    new: str
+
+    @override
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    @override
+    def eval(self, x: Array) -> Array:
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class Collective(Op):
+    """An op for which the workers along an axis of the mesh meet."""
+
+    ulps: ClassVar[int] = 0
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce(Collective):
+    """The sum, or the largest, of the values of all workers along an axis of the mesh."""
+
+    name: ClassVar[str] = "all_reduce"
+    kind: Literal["sum", "max"]
+
+    @override
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    @override
+    def eval(self, x: Array) -> Array:
+        return _worker(self).communicator.all_reduce(x, self.axis, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class AllGather(Collective):
+    """The parts of all workers along an axis of the mesh, side by side."""
+
+    name: ClassVar[str] = "all_gather"
+    dim: int
+    parts: int
+
+    @override
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_axis(self.dim, x.shape[self.dim] * self.parts)
+
+    @override
+    def eval(self, x: Array) -> Array:
+        return np.concatenate(_worker(self).communicator.all_gather(x, self.axis), self.dim)
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceScatter(Collective):
+    """This worker's part of the sum, or of the largest, of the values of all of them."""
+
+    name: ClassVar[str] = "reduce_scatter"
+    kind: Literal["sum", "max"]
+    dim: int
+    parts: int
+
+    @override
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_axis(self.dim, x.shape[self.dim] // self.parts)
+
+    @override
+    def eval(self, x: Array) -> Array:
+        given = np.split(x, self.parts, self.dim)
+        first, *others = _worker(self).communicator.all_to_all(given, self.axis)
+        joined = np.array(first)
+        for other in others:
+            joined = np.add(joined, other) if self.kind == "sum" else np.maximum(joined, other)
+        return joined
+
+
+@dataclass(frozen=True, slots=True)
+class AllToAll(Collective):
+    """A value cut along one axis becomes cut along another one."""
+
+    name: ClassVar[str] = "all_to_all"
+    dim: int
+    other: int
+    parts: int
+
+    @override
+    def infer(self, x: TensorType) -> TensorType:
+        narrow = x.with_axis(self.dim, x.shape[self.dim] // self.parts)
+        return narrow.with_axis(self.other, x.shape[self.other] * self.parts)
+
+    @override
+    def eval(self, x: Array) -> Array:
+        given = np.split(x, self.parts, self.dim)
+        return np.concatenate(_worker(self).communicator.all_to_all(given, self.axis), self.other)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPart(Collective):
+    """This worker's part of a value that all of them have."""
+
+    name: ClassVar[str] = "own_part"
+    dim: int
+    parts: int
+
+    @override
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_axis(self.dim, x.shape[self.dim] // self.parts)
+
+    @override
+    def eval(self, x: Array) -> Array:
+        at, size = _worker(self).place[self.axis], ints((x.shape[self.dim],))[0] // self.parts
+        where = [slice(None)] * x.ndim
+        where[self.dim] = slice(at * size, (at + 1) * size)
+        return x[tuple(where)]
