@@ -46,6 +46,8 @@ from luminal_lab.tensor.arguments import told, told_class
 LICENCE = ("contract", "no_signed_zero")
 """The default facts of a pipeline: the sign of a zero does not matter."""
 DEVICES = ("cpu", "cuda", "metal", "webgpu", "xla")
+ELSEWHERE = (*(f"devices.{name}.compiler" for name in DEVICES), "workers.bucket")
+"""The modules outside of this room that have passes which a text may name."""
 PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLike]"
 
 
@@ -331,8 +333,8 @@ def all_passes() -> dict[str, type[Pass] | type[Pipeline]]:
     folder = luminal_lab.passes.__path__
     for module in pkgutil.iter_modules(folder, "luminal_lab.passes."):
         import_module(module.name)
-    for device in DEVICES:
-        import_module(f"luminal_lab.devices.{device}.compiler")
+    for name in ELSEWHERE:
+        import_module(f"luminal_lab.{name}")
     return known_passes()
 
 

@@ -170,3 +170,13 @@ def test_a_region_that_a_pass_recognises_is_described(capsys):
     assert head == "softmax: a region that the pass recognise turns into a call."
     assert parse_pipeline(second.removeprefix("To find it alone: "))
     assert "%m = max_reduce{axis = 1} %x" in out
+
+
+def test_changes_of_layout_are_read(capsys, tmp_path):
+    path = tmp_path / "cut.ir"
+    path.write_text(
+        'graph g(%x: f32[4]) -> (%1) {\n  %1 = reshard{old = "data", new = "-"} %x : f32[4]\n}\n'
+    )
+    status, out, err = ask(capsys, "run", path, "--passes", "dce")
+    assert (status, err) == (0, "")
+    assert out == path.read_text()
