@@ -77,6 +77,11 @@ def run(given: argparse.Namespace) -> int:
     if is_graph_text(BytesIO(data)):  # which is no Python
         why, hint = GRAPH_TEXT
         raise ArgumentError(f"trace: {file} is a graph as text: {why}", hint=hint)
+    if b"\0" in data:
+        raise ArgumentError(
+            f"trace: {file} is neither a recording nor a script: it is no text",
+            hint="give a script of Python's, or what cx.save has written",
+        )
     if given.passes is not None:
         raise ArgumentError(
             "trace: --passes is for recordings: a script says itself what it compiles with",
