@@ -10,5 +10,6 @@
            main.c, Makefile      a program that needs no Python
 
 `contents` says what goes in, `rows` which rows of it are independent, `sizes` which sizes of dims
-were chosen, `source` writes the C, `folder` the folder, and `targets` says for which machines. `runner.py` is what becomes run.py.
+were chosen, `source` writes the C, `folder` the folder, and `targets` says for which machines.
+`runner.py` is what becomes run.py.
 """
