@@ -31,9 +31,7 @@ The text has a fixed form: what is wrong with both values, then where, then one 
 """
 
 import re
-import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from math import inf
 from numbers import Real
 from operator import index
@@ -122,7 +120,9 @@ class Explained(BaseException):
             trace = whole = cause.__traceback__
             while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
                 trace = trace.tb_next
-            lines = traceback.format_exception(type(cause), cause, trace or whole)
+            from traceback import format_exception  # noqa: PLC0415  # most processes need none
+
+            lines = format_exception(type(cause), cause, trace or whole)
         text = f"{type(self).__name__}: {self}"
         notes: list[str] = getattr(self, "__notes__", [])
         return ["".join(lines) + "\n".join([text, *map(visible, notes)])]
@@ -362,6 +362,8 @@ def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | No
     # A long word is not a typing error, and comparing it is slow.
     if not isinstance(word, str) or len(word) > LONGEST_WORD:
         return None
+    from difflib import get_close_matches  # noqa: PLC0415  # most processes need none
+
     close = get_close_matches(word, list(known), n=CLOSEST, cutoff=cutoff)
     # The last part of a path counts, unless more of it was written.
     ends = [path if "/" in word else path.rpartition("/")[2] for path in close]

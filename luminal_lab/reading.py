@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NoReturn, cast
+from typing import BinaryIO, Final, NoReturn, cast
 
 from luminal_lab.errors import UNSEEN, LabError, RecordingError, visible
 
@@ -33,6 +34,14 @@ ESCAPED: Final = re.compile(r"\\(?:[bfr]|u(?:00[0189]|00[7aA][fFdD]|061|20[0236]
 STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 PART: Final = re.compile(rf'(?:[^"]++|{STRING.pattern}){{1,8192}}+', re.DOTALL)
 """A part of a JSON text, at both ends of which no string is open."""
+GRAPH_TEXT: Final = (
+    "it holds the steps of a computation alone",
+    "luminal-lab run FILE prints what passes make of it; in a notebook, "
+    "ll.compile_ir(ll.parse(text)) shows it",
+)
+"""Why a graph as text is not opened where models and recordings are, and what reads it."""
+BEGINS: Final = re.compile(rb"graph[ \t]+[A-Za-z_][\w.]*\s*[(\[]")
+LONGEST_LINE: Final = 1 << 24
 WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 REAL: Final = re.compile(
     r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,3})?"
@@ -193,3 +202,11 @@ def _finite(word: str) -> float:
     if number - number != 0:
         raise ValueError(f"{word[:40]} is too large for a number")
     return number
+
+
+def is_graph_text(file: BinaryIO) -> bool:
+    """Return whether a graph as text begins behind a file's comments."""
+    line = file.readline(LONGEST_LINE).removeprefix(BOM_UTF8)
+    while line and (line.isspace() or line.lstrip().startswith(b"#")):
+        line = file.readline(LONGEST_LINE)
+    return BEGINS.match(line.lstrip()) is not None

@@ -1,5 +1,8 @@
 """Execute the notebooks anew and store what they show: `make notebooks`, or some by name.
 
+The list of all exercises, which every notebook ends with, is stored anew in each of them, whichever
+are executed: a chapter that gets an exercise changes it everywhere.
+
 What is stored is what a reader without a kernel sees, with the same ids and metadata each time: no
 execution times, no state of widgets, no bars, and nothing of who ran it: not the name of their
 processor, nor their IPython's settings, nor their progress in the exercises. A notebook that fails
@@ -13,11 +16,14 @@ import re
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
+from luminal_lab.course.desk import Desk
+from luminal_lab.course.saying import CourseProgress
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from tests.needs import need
 from tests.quiet_bars import is_seen, without_bars
@@ -54,6 +60,7 @@ def main(names: list[str]) -> int:
     if is_busy():
         print("other things run on this machine, so that these times are no good: later, again")
     began, failed = monotonic(), 0
+    list_exercises(known.values())
     for name in asked:
         try:
             print(f"  {name:38}", end="", flush=True)
@@ -103,6 +110,30 @@ def refreshed(path: Path) -> str:
     much += [f"more than {KILOBYTES} kB"] if size > KILOBYTES else []
     said = f": {' and '.join(much)}" if much else ""
     return f"{seconds:5.1f} s, {len(notebook.cells):2} cells, {size:3.0f} kB{said}"
+
+
+def list_exercises(paths: Iterable[Path]) -> None:
+    """Store the list of all exercises, as somebody sees it who begins, where it is shown."""
+    nbformat = need("nbformat")
+    for path in paths:
+        text = path.read_text("utf-8")
+        notebook = nbformat.reads(text, as_version=4)
+        for output in lists_in(notebook):
+            output.data = nbformat.from_dict(at_first()._repr_mimebundle_())
+        fresh = nbformat.writes(notebook) + "\n"
+        if fresh != text:
+            path.write_text(fresh, encoding="utf-8", newline="\n")
+
+
+def at_first() -> CourseProgress:
+    """Return the list of all exercises, none of which is right yet."""
+    return replace(Desk(None).progress(), notes=())
+
+
+def lists_in(notebook: Any) -> list[Any]:
+    """Return the outputs that are the list of all exercises."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return [o for cell in cells if cell.source.strip() == "progress()" for o in cell.outputs]
 
 
 def nameless(text: str) -> str:

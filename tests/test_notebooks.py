@@ -23,7 +23,7 @@ from tests import refresh_notebooks
 from tests.nbval_runs import nbval
 from tests.needs import need
 from tests.quiet_bars import WIDGET
-from tests.refresh_notebooks import DRAWN, clean
+from tests.refresh_notebooks import DRAWN, at_first, clean, lists_in
 
 nbformat = need("nbformat")
 new_code_cell, new_notebook = nbformat.v4.new_code_cell, nbformat.v4.new_notebook
@@ -126,6 +126,14 @@ def test_it_is_stored_clean(path: Path):
     again = nbformat.reads(text, 4)
     clean(again, path.stem[:2])
     assert nbformat.writes(again) + "\n" == text, "make notebooks writes it otherwise"
+
+
+@each
+def test_the_list_of_exercises_in_it_is_todays(path: Path):
+    notebook = need("nbformat").read(path, as_version=4)
+    for output in lists_in(notebook):
+        stored = output.data["text/plain"]
+        assert stored == at_first().text, "python -m tests.refresh_notebooks NAME"
 
 
 @each

@@ -487,6 +487,7 @@ REASONS = {
     "bench/process.py Popen": "this Python, on our own module, or a commit's that somebody names",
     "bench/studies/advice.py exec": "our own planted models, as a file of a user's",
     "bench/studies/core.py subprocess.run": "this Python, on our own module",
+    "bench/studies/exported.py subprocess.run": "what it exported of our own model; this Python",
     "bench/studies/maths.py CDLL": "what it compiled from our own functions",
     "bench/studies/maths.py subprocess.run": "the compiler, on our own functions",
     "bench/studies/maths_speed.py CDLL": "what it compiled from our own functions",

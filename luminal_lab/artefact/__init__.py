@@ -9,6 +9,7 @@
            run.py                Model(folder)(**inputs), with NumPy and ctypes alone
            main.c, Makefile      a program that needs no Python
 
-`contents` says what goes in, `rows` which rows of it are independent, `source` writes the C,
-`folder` the folder, and `targets` says for which machines. `runner.py` is what becomes run.py.
+`contents` says what goes in, `rows` which rows of it are independent, `sizes` which sizes of dims
+were chosen, `source` writes the C, `folder` the folder, and `targets` says for which machines.
+`runner.py` is what becomes run.py.
 """

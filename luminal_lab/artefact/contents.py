@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -58,11 +58,13 @@ class Contents:
     """What is read and never written, the widest numbers first, so that each is aligned."""
     starts: tuple[Weight, ...]
     """What carried parameters are at first."""
+    bounds: Mapping[str, Symbol] = field(default_factory=dict[str, Symbol])
+    """The dims that have narrower bounds than in the graph."""
 
     @cached_property
     def symbols(self) -> Mapping[str, Symbol]:
         """The dims, in their order among the program's."""
-        return {name: self.ir.symbols[name] for name in self.work.dims}
+        return {name: self.bounds.get(name, self.ir.symbols[name]) for name in self.work.dims}
 
     @cached_property
     def plans(self) -> list[tuple[Mapping[str, object] | None, CPUPlan]]:
@@ -81,7 +83,13 @@ def _is_input(ir: IR, weight: Weight) -> bool:
     return isinstance(ir[weight.id].op, ops.Input)
 
 
-def contents_of(compilation: Compilation, data: DataSource, work: Worklist, name: str) -> Contents:
+def contents_of(
+    compilation: Compilation,
+    data: DataSource,
+    work: Worklist,
+    name: str,
+    bounds: Mapping[str, Symbol],
+) -> Contents:
     """Return what is exported of a compile, or raise if something of it cannot leave."""
     ir, written = compilation.ir, compilation.written
     wanted = ir.output_ids
@@ -122,7 +130,7 @@ def contents_of(compilation: Compilation, data: DataSource, work: Worklist, name
     weights += [Weight(f"{ir[id].name}.stored", id, derived[id]) for id in stored]
     starts = [Weight(n.name, n.id, held[n.id]) for n in lent if n.id in carried]
     order = sorted(weights, key=lambda weight: -weight.value.dtype.itemsize)
-    return Contents(name, ir, work, inputs, outputs, tuple(order), tuple(starts))
+    return Contents(name, ir, work, inputs, outputs, tuple(order), tuple(starts), bounds)
 
 
 def _value(data: DataSource, node: Node) -> Array:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from luminal_lab.artefact.contents import Contents, Given, contents_of, told_by
 from luminal_lab.artefact.rows import rows_of
+from luminal_lab.artefact.sizes import chosen_sizes
 from luminal_lab.artefact.source import Source
 from luminal_lab.artefact.targets import EVERYWHERE, NATIVE, Target, native, target_of
 from luminal_lab.artefact.weights_file import header_of, write_weights
@@ -20,6 +21,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.toolchain import Compiler, compile_library
+from luminal_lab.devices.cpu.assembly import cpu_maker
 from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.runtime.worklist import Worklist, c_maker
 from luminal_lab.errors import ArgumentError, DeviceError, expect
@@ -44,6 +46,7 @@ def export(
     *,
     target: str = NATIVE,
     name: str | None = None,
+    sizes: object = None,
 ) -> Path:
     """Write a compile as a folder that runs without us, and return the folder."""
     expect(target, str, "export: the target is {}", 'as in target="native"')
@@ -57,17 +60,24 @@ def export(
             "export: the compile comes from a recording or a text, and has no session with data",
             hint="compile the graph of a session: cx.compile(...).export(folder)",
         )
+    chosen, given = chosen_sizes(compilation.ir, sizes), program.list
     if target == NATIVE:
         own = program.compiler if isinstance(program, CPUProgram) else None
         aim, compiler = native(own)
-        work = program.list
+        maker = cpu_maker(compiler)
     else:
         aim, compiler = target_of(target)
-        given = program.list
-        asked = program.list.sizes[0].items() if given.is_asked else ()
-        sizes = {name: size for name, size in asked if isinstance(size, int)}
-        work = Worklist(compilation.ir, c_maker(aim.plans_for), sizes, programs=given.programs)
-    contents = contents_of(compilation, data, work, _name(compilation, path, name))
+        maker = c_maker(aim.plans_for)
+    work = given
+    if target != NATIVE or chosen.usual:
+        before = [*given.sizes] if given.is_asked else []
+        asked = chosen.usual or [
+            {name: size for name, size in ways.items() if isinstance(size, int)} for ways in before
+        ]
+        more = (given.schedules, given.recall) if target == NATIVE else (None, None)
+        work = Worklist(compilation.ir, maker, asked, *more, given.programs)
+    named = _name(compilation, path, name)
+    contents = contents_of(compilation, data, work, named, chosen.bounds)
     kept = [*contents.weights, *contents.starts]
     file = header_of(kept) if kept else None
     about = f"// The model {contents.name}, written by luminal_lab; run.py and main.c call it."
@@ -164,7 +174,7 @@ def _interface(
             "low": source.bounds(symbol)[0],
             "high": source.bounds(symbol)[1],
             "multiple_of": symbol.multiple_of,
-            "from": told_by(contents.inputs, symbol),
+            "from": told_by(contents.inputs, contents.ir.symbols[symbol.name]),
         }
         for symbol in contents.symbols.values()
     ]

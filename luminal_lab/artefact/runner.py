@@ -84,15 +84,15 @@ class Model:
         array = np.asarray(given.pop(one["name"]))
         if not np.can_cast(array.dtype, one["numpy"], "same_kind") or array.ndim != one["rank"]:
             raise TypeError(f"{one['name']} is {array.dtype} {array.shape}, not {one['type']}")
-        array = np.asarray(array, one["numpy"], order="C")
-        fits = array.flags.aligned and (array.flags.writeable or not one["carried"])
-        return array if fits else array.copy()
+        return np.require(array, one["numpy"], ("C", "A", "W") if one["carried"] else ("C", "A"))
 
     def _size(self, dim: dict[str, Any], arrays: dict[str, Any], given: dict[str, Any]) -> int:
-        if dim["name"] in given or not dim["from"]:
-            return int(given.pop(dim["name"]))
-        name, axis, factor, offset = dim["from"]
-        return (arrays[name].shape[axis] - offset) // factor
+        size, told = given.pop(dim["name"], None), dim["from"]
+        if size is None and told:
+            size = (arrays[told[0]].shape[told[1]] - told[3]) // told[2]
+        if size is None or not dim["low"] <= size <= dim["high"]:
+            raise ValueError(f"{dim['name']} is {size}, and must be {dim['low']} to {dim['high']}")
+        return int(size)
 
     def _check(self, code: int) -> None:
         if code:

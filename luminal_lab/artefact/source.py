@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from luminal_lab.artefact.contents import Contents, Given
 from luminal_lab.artefact.tables import PlanTables, Pointers, table
-from luminal_lab.core.dims import Dim, Symbol, symbols
+from luminal_lab.core.dims import Dim, Symbol, substitute, symbols
 from luminal_lab.core.dims.expression import Atom, products
 from luminal_lab.core.dims.limits import interval
 from luminal_lab.core.dtypes import DType
@@ -95,7 +95,9 @@ class Source:
     def _told(self, symbol: Symbol) -> str:
         low, high = self.bounds(symbol)
         multiple = f", a multiple of {symbol.multiple_of}" * (symbol.multiple_of > 1)
-        return f"{low} to {high}{multiple}"
+        usual = [way[symbol.name] for way, _ in self._contents.plans if way and symbol.name in way]
+        own = ", ".join(dict.fromkeys(str(size) for size in usual if isinstance(size, int)))
+        return f"{low} to {high}{multiple}" + (f"; with kernels of its own: {own}" if own else "")
 
     def bounds(self, symbol: Symbol) -> tuple[int, int]:
         """Return the least and the largest size of a dim."""
@@ -224,7 +226,7 @@ def _mentions(dim: Dim, name: str) -> bool:
 def _most_size(dims: Sequence[Dim], known: Mapping[str, Symbol]) -> int:
     """Return the largest size of open dims with which no number overflows."""
     for dim in dims:
-        _check_divisors(dim)
+        _check_divisors(dim, known)
     for bits in range(MOST_BITS, 0, -1):
         most = 1 << bits
         sizes = {
@@ -253,18 +255,25 @@ def _largest_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
     return max(_largest(argument, sizes) for argument in atom.arguments)
 
 
-def _check_divisors(dim: Dim) -> None:
+def _check_divisors(dim: Dim, known: Mapping[str, Symbol]) -> None:
     for _, atoms in products(dim):
         for atom in atoms:
             if isinstance(atom, Symbol):
                 continue
-            if atom.sign in ("//", "%") and interval(atom.arguments[1])[0] < 1:
+            if atom.sign in ("//", "%") and interval(_within(atom.arguments[1], known))[0] < 1:
                 raise DeviceError(
                     f"export: {atom} divides by {atom.arguments[1]}, which may be 0",
-                    hint="declare its bounds: cx.dim(name, low, high)",
+                    hint="declare its bounds, cx.dim(name, low, high), or export with "
+                    "sizes={name: range(low, high + 1)}",
                 )
             for argument in atom.arguments:
-                _check_divisors(argument)
+                _check_divisors(argument, known)
+
+
+def _within(dim: Dim, known: Mapping[str, Symbol]) -> Dim:
+    """Return a dim of symbols with the bounds that they have in the export."""
+    narrower = {s.name: known[s.name] for s in symbols(dim) if known.get(s.name, s) != s}
+    return substitute(dim, narrower) if narrower else dim
 
 
 TEMPLATE = """\

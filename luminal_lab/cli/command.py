@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Self, cast
 
-from typing_extensions import override
-
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, nearest
 
@@ -113,8 +111,8 @@ class OptionReader(argparse.ArgumentParser):
         """The first word of errors."""
         return self.prog.removeprefix(f"{PROGRAM} ")
 
-    @override
     def error(self, message: str) -> NoReturn:
+        """Raise our own error."""
         wrong = NUMBER.fullmatch(message)
         if wrong is not None:
             raise ArgumentError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from luminal_lab.cli.command import Command, OptionReader
@@ -18,7 +20,10 @@ weights: a file of ONNX's, or one of PyTorch's exporter."""
 EXAMPLES = """\
 luminal-lab export-model digits.onnx digits
 luminal-lab export-model digits.onnx phone --target aarch64-linux     by zig: pip install ziglang
-luminal-lab export-model digits.onnx digits --name reader             reader_run(...) in C"""
+luminal-lab export-model digits.onnx digits --name reader             reader_run(...) in C
+luminal-lab export-model digits.onnx digits --sizes batch=1,8,32      kernels for these, too
+luminal-lab export-model digits.onnx digits --sizes batch=1..64       and no other is taken"""
+SIZES = re.compile(r"(\w+)=(?:(\d+)\.\.(\d+)|(\d+(?:,\d+)*))", re.ASCII)
 GRAPH = "give an .onnx or a .pt2; in Python: cx.compile(...).export(folder)"
 
 
@@ -32,6 +37,13 @@ def options(reader: OptionReader) -> None:
     reader.add_argument(
         "--name", metavar="NAME", help="what its functions in C begin with; default: the file's"
     )
+    reader.add_argument(
+        "--sizes",
+        metavar="DIM=N,...",
+        nargs="*",
+        default=[],
+        help="usual sizes of dims, which get kernels of their own; or bounds, as in batch=1..64",
+    )
     reader.add_argument("--trust", action="store_true", help="let PyTorch unpickle what is in it")
 
 
@@ -42,9 +54,30 @@ def run(given: argparse.Namespace) -> int:
         what = "a recording" if kind is FileKind.RECORDING else "weights without a graph"
         raise ArgumentError(f"export-model: {given.file} is {what}", hint=GRAPH)
     cx = session_of(given.file, kind, trust=given.trust)
-    folder = cx.compilation.export(given.folder, target=given.target, name=given.name)
+    folder = cx.compilation.export(
+        given.folder, target=given.target, name=given.name, sizes=sizes_of(given.sizes)
+    )
     say(f"written to {folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
     return 0
+
+
+def sizes_of(words: Sequence[str]) -> dict[str, tuple[int, ...] | range] | None:
+    """Return what words say about the sizes of dims.
+
+    >>> sizes_of(["batch=1,8", "seq=1..64"])
+    {'batch': (1, 8), 'seq': range(1, 65)}
+    """
+    sizes: dict[str, tuple[int, ...] | range] = {}
+    for word in words:
+        match = SIZES.fullmatch(word)
+        if match is None:
+            hint = "as in batch=1,8,32 for usual sizes, or seq=1..128 for bounds"
+            raise ArgumentError(f"export-model: --sizes cannot be {word!r}", hint=hint)
+        name, low, high, listed = match.groups()
+        if name in sizes:
+            raise ArgumentError(f"export-model: --sizes names {name} twice", hint="once is enough")
+        sizes[name] = range(int(low), int(high) + 1) if low else tuple(map(int, listed.split(",")))
+    return sizes or None
 
 
 COMMAND = Command("export-model", ABOUT, EXAMPLES, options, run)

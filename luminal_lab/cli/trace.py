@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 
@@ -26,6 +27,7 @@ from luminal_lab.io.recording import MAGIC, save_recording
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import parse_pipeline
 from luminal_lab.progress import progress
+from luminal_lab.reading import GRAPH_TEXT, is_graph_text
 from luminal_lab.tracing import Traced, trace
 from luminal_lab.viz.live.backed import backed_compile
 
@@ -71,6 +73,14 @@ def run(given: argparse.Namespace) -> int:
         raise ArgumentError(
             f"trace: {file} is a notebook, which is run in Jupyter",
             hint="there, %%lab records a cell, and cx.save(...) a compile",
+        )
+    if is_graph_text(BytesIO(data)):  # which is no Python
+        why, hint = GRAPH_TEXT
+        raise ArgumentError(f"trace: {file} is a graph as text: {why}", hint=hint)
+    if b"\0" in data:
+        raise ArgumentError(
+            f"trace: {file} is neither a recording nor a script: it is no text",
+            hint="give a script of Python's, or what cx.save has written",
         )
     if given.passes is not None:
         raise ArgumentError(

@@ -14,8 +14,6 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 from weakref import WeakMethod
 
-from typing_extensions import override
-
 from luminal_lab.errors import LabWarning, visible
 
 
@@ -26,7 +24,6 @@ class Origin(NamedTuple):
     line: int
     text: str
 
-    @override
     def __str__(self) -> str:
         file = self.file if self.file.startswith("cell ") else f'"{self.file}"'
         return visible(f"{file}, line {self.line}" + (f":  {self.text}" if self.text else ""))

@@ -13,9 +13,7 @@ Only the first bytes, the ends of zips and the top fields of protobufs are read;
 
 from __future__ import annotations
 
-import re
 import zipfile
-from codecs import BOM_UTF8
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -23,14 +21,13 @@ from typing import BinaryIO, Final
 
 from luminal_lab.core.origin import here
 from luminal_lab.errors import InputError, LabError, nearest
-from luminal_lab.reading import read_json, read_plain
+from luminal_lab.reading import GRAPH_TEXT, is_graph_text, read_json, read_plain
 from luminal_lab.writing import as_path
 
 HEAD: Final = 64
 INDEX_BYTES: Final = 1 << 24
 """The most bytes of an index of weights, or of a configuration."""
 RECORDING: Final = b"luminal_lab recording "
-GRAPH_TEXT: Final = re.compile(rb"graph[ \t]+[A-Za-z_][\w.]*\s*[(\[]")
 
 
 class FileKind(Enum):
@@ -74,11 +71,7 @@ REASONS: Final = {
         "it has values without a model",
         "np.load(path) reads it, and module.load_state_dict takes a dict of arrays",
     ),
-    FileKind.GRAPH: (
-        "it holds the steps of a computation alone",
-        "luminal-lab run FILE prints what passes make of it; in a notebook, "
-        "ll.compile_ir(ll.parse(text)) shows it",
-    ),
+    FileKind.GRAPH: GRAPH_TEXT,
 }
 """For what is not opened: why, and what to do instead."""
 
@@ -223,7 +216,7 @@ def _of_file(path: Path) -> FileKind | None:
         if head.lstrip().startswith(b"{"):
             return _of_json(path)
         file.seek(0)
-        if _is_graph(file):
+        if is_graph_text(file):
             return FileKind.GRAPH
         file.seek(0)
         return FileKind.ONNX if _is_onnx(file, size) else None
@@ -272,14 +265,6 @@ def _of_json(path: Path) -> FileKind | None:
     except ValueError as error:
         raise OSError(0, f"it begins as JSON does, and {error}") from error
     return FileKind.INDEX if isinstance(entries, dict) and "weight_map" in entries else None
-
-
-def _is_graph(file: BinaryIO) -> bool:
-    """Return whether a graph as text begins behind a file's comments."""
-    line = file.readline(INDEX_BYTES).removeprefix(BOM_UTF8)
-    while line and (line.isspace() or line.lstrip().startswith(b"#")):
-        line = file.readline(INDEX_BYTES)
-    return GRAPH_TEXT.match(line.lstrip()) is not None
 
 
 def _is_onnx(file: BinaryIO, size: int) -> bool:

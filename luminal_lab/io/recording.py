@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from io import BytesIO
 from math import prod
 from pathlib import Path, PurePath
 from typing import Final, TypeAlias
@@ -29,7 +30,7 @@ from luminal_lab.io.facts import Facts, Line, Subject
 from luminal_lab.io.packing import Packing, Texts
 from luminal_lab.io.unpacking import JsonObject, Unpacking, texts_of
 from luminal_lab.plain import Json, listed
-from luminal_lab.reading import TIMES, check_json, read_json, room
+from luminal_lab.reading import GRAPH_TEXT, TIMES, check_json, is_graph_text, read_json, room
 from luminal_lab.trust import sign_written
 from luminal_lab.writing import write_bytes
 
@@ -217,6 +218,9 @@ def _schema(title: str, data: bytes) -> tuple[int, bytes]:
     if not data:
         raise RecordingError(f"{title}: the file is empty", hint=AGAIN)
     if not data.startswith(MAGIC):
+        if is_graph_text(BytesIO(data)):
+            why, hint = GRAPH_TEXT
+            raise RecordingError(f"{title}: this is a graph as text: {why}", hint=hint)
         begins = data[:16].decode("ascii", "replace")
         raise RecordingError(
             f"{title}: this is not a recording: it begins with {begins!r}",

@@ -303,19 +303,26 @@ class Compilation(Charted, Examined, Recorded):
         return f"there are {', '.join(dict.fromkeys(s.name for s in self.snapshots))}"
 
     def export(
-        self, folder: str | Path, *, target: str = "native", name: str | None = None
+        self,
+        folder: str | Path,
+        *,
+        target: str = "native",
+        name: str | None = None,
+        sizes: Mapping[str, int | Sequence[int] | range] | None = None,
     ) -> Path:
         """Write it as a folder that runs without us: C, a library, weights, and run.py.
 
         `target` is this machine, or another for which zig compiles, as in "aarch64-linux". In C the
         functions of the model begin with `name`: the graph's, unless that is main, or the folder's.
+        For the usual `sizes` of dims, as in {"batch": (1, 8, 32)}, there are kernels beside those
+        for any size; a range, as in {"batch": range(1, 65)}, has all sizes that are taken.
 
         >>> y = (cx.tensor((2,), name="x") * 2).named("y").retrieve()
         >>> compiled = cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
         >>> sorted(file.suffix for file in compiled.export(folder / "twice").iterdir())
         ['', '.c', '.c', '.h', '.json', '.py', '.so']
         """
-        return DISPLAYS["Compilation.export"](self, folder, target=target, name=name)
+        return DISPLAYS["Compilation.export"](self, folder, target=target, name=name, sizes=sizes)
 
     def values(
         self,

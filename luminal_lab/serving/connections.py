@@ -3,19 +3,45 @@
 Only `listen` imports this module, as it needs the package uvicorn.
 """
 
+# ruff: noqa: D102  # what is overridden here has its sentence in uvicorn, and `override` loads a lot
+
 from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec, module_from_spec
 from typing import Any, Final
 
 import h11
-from typing_extensions import override
-from uvicorn import Config, Server  # noqa: TID253  # whoever imports this has it
-from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: TID253  # likewise
 
 from luminal_lab.serving.app import App
+
+
+def _shorten(package: str) -> None:
+    """Let parts of a package be imported without its own file, which runs when it is asked for.
+
+    uvicorn's has its command line, with click and processes, for a sixth of our start.
+    """
+    spec = None if package in sys.modules else find_spec(package)
+    if spec is None or spec.loader is None:
+        return
+    loader, module = spec.loader, module_from_spec(spec)
+
+    def whole(name: str) -> object:
+        del module.__getattr__
+        loader.exec_module(module)
+        return getattr(module, name)
+
+    module.__getattr__ = whole
+    sys.modules[package] = module
+
+
+_shorten("uvicorn")
+from uvicorn.config import Config  # noqa: E402, TID253  # whoever imports this has it
+from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: E402, TID253  # likewise
+from uvicorn.server import Server  # noqa: E402, TID253  # likewise
 
 PATIENCE: Final = 20.0
 """The seconds that a client may take to ask, to take what it gets, or to ask again."""
@@ -32,12 +58,10 @@ class Patient(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
     _drain: asyncio.TimerHandle | None = None
 
-    @override
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._watch()
 
-    @override
     def data_received(self, data: bytes) -> None:
         try:
             super().data_received(data)
@@ -45,28 +69,23 @@ class Patient(H11Protocol):
             self.transport.abort()
         self._watch()
 
-    @override
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch()
 
-    @override
     def pause_writing(self) -> None:
         super().pause_writing()
         self._drain = self.loop.call_later(self.patience, self.transport.abort)
 
-    @override
     def resume_writing(self) -> None:
         super().resume_writing()
         self._stop("_drain")
 
-    @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop("_deadline")
         self._stop("_drain")
         super().connection_lost(exc)
 
-    @override
     def shutdown(self) -> None:
         try:
             super().shutdown()
@@ -95,12 +114,10 @@ class _Server(Server):
         super().__init__(config)
         self._app, self._ready = app, ready
 
-    @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._ready()
 
-    @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.close()
         await super().shutdown(sockets)

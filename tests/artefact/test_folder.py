@@ -183,8 +183,8 @@ def test_arrays_and_sizes_that_do_not_fit(made: Path) -> None:
     assert said_by(lambda: model(x=X[:, :3])) == wanted
     assert said_by(lambda: model(x=X, rows=2)) == "x has the shape (3, 4), and must be (2, 4)"
     too_many = np.zeros((51, 4), "float32")
-    assert said_by(lambda: model(x=too_many)) == "digits: sizes of dims that it cannot have"
-    assert said_by(lambda: model(x=X[:0])) == "digits: sizes of dims that it cannot have"
+    assert said_by(lambda: model(x=too_many)) == "rows is 51, and must be 1 to 50"
+    assert said_by(lambda: model(x=X[:0])) == "rows is 0, and must be 1 to 50"
     assert model(x=X[::-1].T.copy().T.astype("float64")[::-1].astype("float32"))["y"].shape
 
 

@@ -191,6 +191,22 @@ def test_statistics_are_those_of_python(page: Any, tmp_path: Path) -> None:
     page.get_by_text("64 numbers, float32(8, 8): 0 to 0, mean 0 ± 0, 64 zeros").wait_for()
 
 
+def test_only_rows_near_the_view_are_there_to_see(page: Any, tmp_path: Path) -> None:
+    opened(page, workbench(gpt()), tmp_path / "page.html")
+    press(page)
+    near, rows = page.locator(".ll-noderow[data-near]"), page.locator(".ll-noderow")
+    count, most = near.count(), rows.count()
+    assert 5 < count < most
+    assert not rows.last.is_visible()
+    for _ in range(2 * most):  # what Tab reaches comes into view, and is drawn
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.closest('.ll-noderow:last-child') !== null"):
+            break
+        page.evaluate("new Promise(requestAnimationFrame)")
+    rows.last.get_by_text(" … ").wait_for(timeout=LIMIT)
+    assert near.count() < most
+
+
 def test_the_page_is_accessible(page: Any, tmp_path: Path) -> None:
     opened(page, workbench(digits()), tmp_path / "page.html")
     assert faults(page, ".ll-machine") == []

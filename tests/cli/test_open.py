@@ -11,7 +11,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.cli import open as opening, serving
 from luminal_lab.cli.serving import Serving
-from luminal_lab.errors import ArgumentError
+from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.viz.live.export import page_of
 from tests.cli.asking import ask, recording, started
 from tests.expect import error_of
@@ -43,18 +43,33 @@ def test_a_model_that_is_not_there_is_no_recording(capsys, tmp_path):
     assert err.startswith(f"open: there is no {tmp_path / 'model.onnx'}\nhint: the current folder")
 
 
-@pytest.mark.parametrize("how", [[], ["--text"], ["--json"]])
-def test_a_graph_as_text_is_for_another_command(capsys, tmp_path, how):
+@pytest.mark.parametrize(
+    ("command", "of"),
+    [
+        (["open"], "open: {path} is"),
+        (["open", "--text"], "open: {path} is"),
+        (["open", "--json"], "open: {path} is"),
+        (["trace"], "trace: {path} is"),
+        (["trace", "--trust"], "trace: {path} is"),
+        (["export"], "recording g.ir: this is"),
+        (["serve", "--port", "0"], "serve: {path} is"),
+        (["models", "inspect"], "inspect: {path} is"),
+    ],
+)
+def test_a_graph_as_text_is_for_another_command(capsys, tmp_path, monkeypatch, command, of):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "g.ir"
     path.write_text("# run: dce\ngraph g(%x: f32[4]) -> (%x) {\n}\n", encoding="utf-8")
-    assert ask(capsys, "open", path, *how) == (
+    assert ask(capsys, *command, path) == (
         2,
         "",
-        f"open: {path} is a graph as text: it holds the steps of a computation alone\n"
+        f"{of.format(path=path)} a graph as text: it holds the steps of a computation alone\n"
         "hint: luminal-lab run FILE prints what passes make of it; in a notebook, "
         "ll.compile_ir(ll.parse(text)) shows it\n",
     )
     assert ask(capsys, "run", path)[0] == 0
+    with pytest.raises(RecordingError, match=r"^recording g\.ir: this is a graph as text"):
+        ll.open(path)
 
 
 def test_a_recording_is_told_to_programs(capsys, run_lab):

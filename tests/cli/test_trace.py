@@ -67,6 +67,14 @@ def test_however_it_ends_what_it_made_is_saved(capsys, script, end, status, said
     assert len(ll.open(out)) == 1
 
 
+def test_what_is_no_text_is_no_script(capsys, tmp_path):
+    path = tmp_path / "model.so"
+    path.write_bytes(b"\x7fELF\0\0")
+    status, out, err = ask(capsys, "trace", path, "-o", tmp_path / "run.lab")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"trace: {path} is neither a recording nor a script: it is no text\n")
+
+
 def test_an_error_is_shown_from_the_script_on(capsys, script):
     path, out = script("1 / 0")
     status, _, err = ask(capsys, "trace", path, "-o", out)

@@ -52,7 +52,20 @@ def test_it_needs_neither_numpy_nor_the_package(digits: Path) -> None:
     command = [sys.executable, "-c", script, str(digits)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     heavy = {"numpy", "ml_dtypes", "luminal_lab.core.ir", "luminal_lab.session"}
+    heavy |= {"click", "multiprocessing", "typing_extensions", "difflib"}
     assert not heavy & {*said}
+
+
+def test_uvicorn_is_whole_for_others() -> None:
+    script = (
+        "import luminal_lab.serving.connections, sys; assert 'uvicorn.main' not in sys.modules;"
+        "import uvicorn; print(uvicorn.run.__name__, uvicorn.Server is sys.modules["
+        "'uvicorn.server'].Server, hasattr(uvicorn, 'nothing'))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == ["run", "True", "False"]
 
 
 def test_a_port_that_is_in_use(capsys, digits: Path) -> None:

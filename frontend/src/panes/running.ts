@@ -24,6 +24,8 @@ css`
 .ll-resulted { margin: 0 0 10px; } .ll-resulted > h3 { font-size: 12px; font-weight: 600; margin: 0 0 3px; } .ll-large { font: 600 20px var(--ll-mono); }
 .ll-nodes { border-top: 1px solid var(--ll-line); margin-top: 4px; font: 11px var(--ll-mono); }
 .ll-noderow { display: grid; grid-template-columns: minmax(0, 1fr) 15ch 62px; gap: 6px; align-items: center; height: 22px; contain: strict; }
+/* Each row is a picture of its own to the browser, and each frame puts all of them together that can be seen. */
+.ll-noderow:not([data-near]) { visibility: hidden; }
 .ll-noderow > :nth-child(2) { text-align: right; } .ll-noderow canvas, .ll-strip canvas { width: 62px; height: 14px; image-rendering: pixelated; border: 1px solid var(--ll-line); }
 .ll-noderow > .ll-link { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font: inherit; text-decoration: none; }
 .ll-noderow[data-chosen] { background: var(--ll-chosen); }
@@ -33,6 +35,8 @@ css`
 
 /** Up to so many rows of nodes are made. */
 const MOST = 400;
+/** Rows are made visible so far beyond the view: Tab reaches them, and scrolls. */
+const AROUND = 6;
 /** After so many milliseconds without a change the picture gets its colours anew. */
 const CALM = 80;
 const TITLE = "size of values now";
@@ -184,7 +188,7 @@ function resulted(machine: Machine, result: Result, knobs: readonly Knob[]): Par
 /** A row for each node of the graph in sight; those out of sight are not drawn, and nothing is computed for them. */
 function nodeRows(store: Store, machine: Machine, view: HTMLElement): Part {
   const list = div("ll-nodes"), element = h("div", null, h("h2", null, "Every value"), list);
-  let rows: { id: number; row: HTMLElement; stats: HTMLElement; strip: HTMLCanvasElement }[] = [], laid = "";
+  let rows: { id: number; row: HTMLElement; stats: HTMLElement; strip: HTMLCanvasElement }[] = [], shown = new Set<HTMLElement>(), laid = "";
   const lay = (): void => {
     const { run, place } = store, key = `${place.run} ${place.stage} ${store.bundle.runs.length}`;
     if (key === laid) return;
@@ -201,6 +205,10 @@ function nodeRows(store: Store, machine: Machine, view: HTMLElement): Part {
     lay();
     const { top, bottom } = view.getBoundingClientRect(), begin = list.getBoundingClientRect().top, high = rows[0]?.row.offsetHeight || 22;
     const first = Math.max(0, Math.floor((top - begin) / high)), last = Math.ceil((bottom - begin) / high);
+    const near = new Set(rows.slice(Math.max(0, first - AROUND), Math.max(0, last + AROUND)).map(({ row }) => row));
+    for (const row of shown) if (!near.has(row)) row.removeAttribute("data-near");
+    for (const row of near) if (!shown.has(row)) row.setAttribute("data-near", "");
+    shown = near;
     const seen = rows.slice(first, Math.max(first, last)), ramp = rampOf(list), { selected } = store;
     machine.need(seen.map(({ id }) => id));
     for (const { id, row, stats, strip } of seen) {

@@ -147,7 +147,7 @@ class Worklist:
         self,
         ir: IR,
         maker: Machine | KernelMaker,
-        sizes: Mapping[str, int],
+        sizes: Mapping[str, int] | Sequence[Mapping[str, int]],
         schedules: Mapping[str, Schedule] | None = None,
         recall: Recall | None = None,
         programs: Programs = NO_PROGRAMS,
@@ -161,7 +161,8 @@ class Worklist:
         self.is_asked = bool(sizes)
         self.definitions: dict[IR, Definition] = {}
         """What the bodies of calls compute."""
-        self.sizes: list[Mapping[str, Dim]] = [sizes] if sizes else []
+        asked = [sizes] if isinstance(sizes, Mapping) else sizes
+        self.sizes: list[Mapping[str, Dim]] = [*asked] if sizes else []
         """The sizes of dims for which there are kernels beside the general ones: numbers, or
         symbols with narrower bounds."""
         if not sizes and self.maker.has_few_rows:
