@@ -102,7 +102,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"{count:>6,}  {reason}")
 
-
     counts = Counter(
         text
         for reports in terminalreporter.stats.values()

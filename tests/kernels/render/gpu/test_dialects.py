@@ -28,7 +28,9 @@ from tests.kernels.render.gpu.test_webgpu import computed
 GPUS = {"CUDA": gpu_of("sm_90"), "Metal": apple(), "WGSL": webgpu()}
 """A GPU for each language; that of WGSL is the smallest."""
 PLANNED = {
-    **{"cuda": gpu_of("sm_75"), "metal": apple(), "webgpu": webgpu()},
+    "cuda": gpu_of("sm_75"),
+    "metal": apple(),
+    "webgpu": webgpu(),
     "sm_90": gpu_of("sm_90"),
 }
 """For what schedules are planned that each language is to compute alike."""
@@ -52,8 +54,9 @@ def made_of(name: str, gpu: GPU, schedule: Schedule | None = None) -> Kernel:
 
 @cache
 def check_alike(name: str, schedule: str) -> tuple[str, ...]:
-    """Check a schedule's kernels: each by its definition, and those of any two languages by each
-    other. Return which languages have none, and why.
+    """Check a schedule's kernels by their definition and by each other.
+
+    Return which languages have none, and why.
     """
     steps, dims = parse_schedule(schedule), FEWER.get(name, DIMS)
     lacking, kernels = list[str](), list[tuple[str, Kernel]]()
