@@ -7,9 +7,9 @@ import random
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from _pytest.doctest import DoctestModule
@@ -22,6 +22,10 @@ from tests.needs import need
 settings.register_profile("small", max_examples=30, derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=5_000, deadline=None, print_blob=True)
 settings.load_profile("small")
+
+
+COUNTED: Final = "counted"
+"""The name of the section at the end that has what tests counted."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -98,6 +102,18 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"{count:>6,}  {reason}")
 
+    counts = Counter(
+        text
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, text in getattr(report, "user_properties", ())
+        if name == COUNTED and report.when == "call"
+    )
+    if counts:
+        terminalreporter.section(COUNTED)
+    for text, count in sorted(counts.items()):
+        terminalreporter.write_line(f"{count:>6,}  {text}")
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize a sweep with all of its cases, or with the share that the seed draws."""
@@ -165,6 +181,12 @@ def seed(request: pytest.FixtureRequest) -> int:
     """What draws the shares; `pytest --seed` repeats it."""
     drawn: int = request.config.option.seed
     return drawn
+
+
+@pytest.fixture
+def counted(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Call it with what is to be counted; the run ends with a line for each such text."""
+    return lambda text: request.node.user_properties.append((COUNTED, text))
 
 
 class Golden:

@@ -9,24 +9,24 @@ from luminal_lab.core.op import tuple_text
 from luminal_lab.errors import ArgumentError, DimError, nearest, whole_number
 
 
-def asked_sizes(ir: IR, specialise: object) -> Mapping[str, int]:
-    """Return the sizes for which a graph gets specialised code, or raise."""
-    if not isinstance(specialise, Mapping):
+def asked_sizes(ir: IR, given: object, asking: str = "compile: specialise") -> Mapping[str, int]:
+    """Return the sizes that somebody gives dims of a graph, or raise."""
+    if not isinstance(given, Mapping):
         raise ArgumentError(
-            f"compile: specialise is {specialise!r}, which names no dim",
+            f"{asking} is {given!r}, which names no dim",
             hint='give dims and their sizes, as in {"seq": 128}',
         )
     sizes: dict[str, int] = {}
-    for dim, like in cast("Mapping[object, object]", specialise).items():
+    for dim, like in cast("Mapping[object, object]", given).items():
         name, size = str(dim), whole_number(like)
         if size is None or size.bit_length() > 63:
             raise ArgumentError(
-                f"compile: specialise gives the dim {name!r} the size {like!r}",
+                f"{asking} gives the dim {name!r} the size {like!r}",
                 hint=f'give one whole number, as in {{"{name}": 128}}',
             )
         if name not in ir.symbols:
             raise DimError(
-                f"compile: specialise names {name!r}, and this graph has no such dim",
+                f"{asking} names {name!r}, and this graph has no such dim",
                 hint=nearest(name, ir.symbols) or "dims come with tensors, or dim(...)",
             )
         check_bounds(ir.symbols[name], size)
@@ -35,7 +35,7 @@ def asked_sizes(ir: IR, specialise: object) -> Mapping[str, int]:
     if node is not None:
         shape = tuple_text(tuple(substitute(dim, sizes) for dim in node.shape))
         raise DimError(
-            f"compile: specialise gives sizes that no run has: {node} would be {shape}",
+            f"{asking} gives sizes that no run has: {node} would be {shape}",
             where=str(node.meta.origin or "") or None,
             hint="a dim cannot be negative; ask for larger sizes",
         )

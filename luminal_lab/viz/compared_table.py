@@ -20,6 +20,7 @@ FRAME = "overflow-x:auto;font-variant-numeric:tabular-nums;font-size:13px;line-h
 TABLE = "border-collapse:collapse;border:0;margin:.5em 0;color:inherit;background:none;"
 CELL = "padding:3px 6px;text-align:right;vertical-align:top;white-space:nowrap;border:0;"
 NAME = "padding:3px 12px 3px 0;text-align:left;vertical-align:top;border:0;"
+WRAPS = 'style="white-space:normal"'  # a device of many words takes no room from the others
 SPREAD = "opacity:.65;font-size:85%"
 LOOKS = {
     "measured": "font-weight:600",
@@ -54,7 +55,7 @@ def _head(graph: str, columns: Sequence[Column]) -> str:
             f"{MARK[column.how]}{column.how}</span>"
         )
         words = (_where(column), whole_run(column))
-        when = "".join(f"<br><small>{escape(text)}</small>" for text in words if text)
+        when = "".join(f"<br><small {WRAPS}>{escape(text)}</small>" for text in words if text)
         top.append(
             f'<th colspan="{len(HEADS)}" style="{CELL}text-align:left;border-left:{LINE}">'
             f"{escape(column.label)} {chip}{when}</th>"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+from functools import cache
 from typing import Any
 
 from luminal_lab.core.origin import here
@@ -21,3 +23,18 @@ def optional(package: str, name: str, hint: str) -> Any:  # noqa: ANN401  # such
     except ImportError as error:
         fault = f"{name}, which runs kernels, is not installed ({error})"
         raise device_error(fault, hint=hint) from error
+
+
+@cache
+def first_process(library: str) -> int:  # each has one
+    """Return the process that asked for a library first, whose threads a fork of it lacks."""
+    return os.getpid()
+
+
+def unless_forked(library: str) -> None:
+    """Raise in a fork of the process that started a library, whose calls would never return."""
+    if library and os.getpid() != first_process(library):
+        raise device_error(
+            f"{library} does not run in a fork of a process that has used it",
+            hint='start processes by multiprocessing.get_context("spawn")',
+        )

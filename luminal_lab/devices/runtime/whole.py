@@ -30,6 +30,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, View, size_of
 from luminal_lab.core.ops import Call, Constant, GraphBreak, Input, Iota, Pick, Stored
 from luminal_lab.core.printer import print_node
+from luminal_lab.devices.build.located import unless_forked
 from luminal_lab.devices.runtime.program import launch_of
 from luminal_lab.devices.runtime.run import out_of_range
 from luminal_lab.devices.runtime.worklist import picks_of
@@ -108,10 +109,13 @@ class WholeProgram(ABC):
 
     dialect: ClassVar[str]
     """The language of the device's programs."""
+    library: ClassVar[str] = ""
+    """What has threads of its own, which a fork of this process would lack."""
 
     def __init__(
         self, ir: IR, has_form: Callable[[Op], bool], sizes: Mapping[str, int] | None
     ) -> None:
+        unless_forked(self.library)
         self.has_form = has_form
         self.ir, self.into = ir, {old: new for new, old in ir.carries}
         self.sizes: Mapping[str, int] = dict(sizes or {})
@@ -161,6 +165,7 @@ class WholeProgram(ABC):
         trace: list[NodeStep] | None = None,
     ) -> dict[int, Array]:
         """Return the values of the wanted nodes, by their ids."""
+        unless_forked(self.library)
         self.sizes, wanted = environment.dims, {*wanted}
         needed = self.ir.ancestors(wanted | environment.probes.keys(), known)
         values: dict[int, Any] = dict(known)

@@ -18,6 +18,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.devices.gpu.compiler import GPUCompiler, check_float64
 from luminal_lab.devices.gpu.engine import FindEngine
 from luminal_lab.devices.webgpu.engine import WebGPUEngine, has_float16, webgpu_device
+from luminal_lab.errors import expect
 from luminal_lab.kernels.definition.programs import ProgramsLike
 from luminal_lab.kernels.gpu import GPU, webgpu
 from luminal_lab.kernels.steps.applied import ScheduleLike
@@ -57,6 +58,8 @@ class WebGPUCompiler(GPUCompiler):
         schedules: Mapping[str, ScheduleLike] | None = None,
         programs: ProgramsLike | None = None,
     ) -> None:
+        fault = "webgpu: float16 is {}"
+        expect(float16, bool | None, fault, "give True, False, or None, which asks the adapter")
         super().__init__(schedules, programs, reuse_outputs=reuse_outputs)
         object.__setattr__(self, "licence", LICENCE)
         object.__setattr__(self, "float16", float16)

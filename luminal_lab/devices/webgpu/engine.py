@@ -22,7 +22,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.build.located import device_error, optional
+from luminal_lab.devices.build.located import device_error, optional, unless_forked
 from luminal_lab.devices.gpu.engine import BYTE, Engine, Location, Memory, PlacedLaunch
 from luminal_lab.devices.runtime.plan import Remembered
 from luminal_lab.errors import DeviceError
@@ -36,10 +36,17 @@ STILL: Final = "the source of kernels is available without it; ll.CPUCompiler() 
 """What works where nothing runs."""
 SMALLER: Final = "smaller tiles in its schedule need less of what a block shares"
 INSTALL: Final = f'pip install "luminal-lab[webgpu]"; {STILL}'
+RENEW: Final = f'pip install -U "luminal-lab[webgpu]", and restart the kernel; {STILL}'
+OLDEST: Final = (0, 32)
+"""The first version of wgpu that has what is used here."""
 NO_ADAPTER: Final = (
-    "install a driver for Vulkan; on Debian and Ubuntu `apt install mesa-vulkan-drivers` has those "
-    f"of most GPUs, and one that is software; {STILL}"
+    "install a driver for Vulkan, and restart the kernel; on Debian and Ubuntu `apt install "
+    f"mesa-vulkan-drivers` has those of most GPUs, and one that is software; {STILL}"
 )
+CHOSEN: Final = "WGPUPY_WGPU_ADAPTER_NAME"
+"""The variable by which wgpu takes an adapter by its name."""
+APART: Final = "a graph_break() of some of its values makes two kernels of it"
+AS_BITS: Final = "WebGPUCompiler(float16=False) keeps them as bits, and computes in 32"
 FLOAT16: Final = "shader-f16"
 """The feature of adapters whose kernels may have 16-bit floats as a type."""
 ENABLE: Final = "enable f16;\n\n"
@@ -68,16 +75,24 @@ WANTED: Final = (
 def import_wgpu() -> Any:  # noqa: ANN401  # wgpu has no types
     """Return wgpu, or say why it is not there."""
     try:
-        return optional("wgpu", "webgpu: wgpu", INSTALL)
+        wgpu = optional("wgpu", "webgpu: wgpu", INSTALL)
+        if wgpu.version_info < OLDEST:
+            fault = (
+                f"webgpu: wgpu {wgpu.__version__} is too old: it must be {OLDEST[0]}.{OLDEST[1]}"
+            )
+            raise device_error(fault, hint=RENEW)
+        _ = wgpu.gpu.request_adapter_sync  # which loads its library
     except DeviceError:
         raise
-    except Exception as error:  # its library is for another system
-        raise device_error(f"webgpu: wgpu does not start: {error}", hint=STILL) from error
+    except Exception as error:  # its library is for another system, or it is another package
+        raise device_error(f"webgpu: wgpu does not start: {error}", hint=RENEW) from error
+    return wgpu
 
 
 @cache
 def webgpu_device() -> tuple[Any, Any]:
     """Return wgpu and a device of the best adapter, or raise a DeviceError."""
+    unless_forked("wgpu")
     # Mesa's choice among devices asks the X server, by a library that is not the one of pygraphviz;
     # where both are loaded, the process ends.
     if "MESA_VK_DEVICE_SELECT" not in os.environ:
@@ -88,9 +103,13 @@ def webgpu_device() -> tuple[Any, Any]:
         extras.set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
     try:
         adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+    except OSError as error:
+        raise device_error(f"webgpu: wgpu does not start: {error}", hint=RENEW) from error
     except Exception as error:
         fault = f"webgpu: there is no adapter for WebGPU here: {_first(error)}"
-        raise device_error(fault, hint=NO_ADAPTER) from error
+        by_name = f"{CHOSEN} in os.environ names one that is not here: take it out; {STILL}"
+        hint = by_name if CHOSEN in os.environ else NO_ADAPTER
+        raise device_error(fault, hint=hint) from error
     if adapter is None:
         raise device_error("webgpu: there is no adapter for WebGPU here", hint=NO_ADAPTER)
     limits = {name: adapter.limits[name] for name in WANTED if name in adapter.limits}
@@ -139,6 +158,7 @@ class WebGPUEngine(Engine):
 
     def __init__(self, source: str, kernels: Kernels) -> None:
         admit(source)
+        unless_forked("wgpu")
         self.wgpu, self.device = webgpu_device()
         self.queue = self.device.queue
         self.name = name_of(self.device.adapter)
@@ -152,9 +172,13 @@ class WebGPUEngine(Engine):
                     buffers = text.count("var<storage, read_write>")
                     most = self.device.limits["max-storage-buffers-per-shader-stage"]
                     if buffers > most:
-                        fault = f"webgpu: kernel {kernel.name} has {buffers} buffers, and "
-                        fault += f"on {self.name} a kernel has at most {most}"
-                        raise device_error(fault, hint=STILL)
+                        fault = f"webgpu: kernel {kernel.name} has {buffers} buffers, and the "
+                        fault += f"adapter allows {most}: {self.name}"
+                        raise device_error(fault, hint=f"{APART}; {STILL}")
+                    if text.startswith(ENABLE) and FLOAT16 not in self.device.features:
+                        fault = f"webgpu: kernel {kernel.name} has 16-bit floats as a type, and "
+                        fault += f"the adapter has none: {self.name}"
+                        raise device_error(fault, hint=AS_BITS)
                     self.pipelines[function] = self._pipeline(text, buffers)
         self._bound = Remembered[object, Any](MOST_BOUND)
 
@@ -178,6 +202,7 @@ class WebGPUEngine(Engine):
     @contextmanager
     def _told(self, what: str, hint: str) -> Generator[None]:
         """Say in our words what wgpu refuses."""
+        unless_forked("wgpu")
         try:
             yield
         except self.wgpu.GPUOutOfMemoryError as error:
@@ -186,7 +211,9 @@ class WebGPUEngine(Engine):
             raise
         except (self.wgpu.GPUError, self.wgpu.GPUPipelineError, RuntimeError) as error:
             webgpu_device.cache_clear()  # it may be lost; another compile gets another one
-            raise device_error(f"webgpu: {what}: {_first(error)}", hint=hint) from error
+            told = _first(error)
+            hint = LOST if "device is lost" in told else hint
+            raise device_error(f"webgpu: {what}: {told}", hint=hint) from error
 
     # -- memory ------------------------------------------------------------------------------------
 

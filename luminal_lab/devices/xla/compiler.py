@@ -63,9 +63,8 @@ class XLACompiler(Pipeline):
     def __init__(self, platform: str | None = None) -> None:
         expect(platform, str | None, "xla: the platform is {}", 'give its name, as in "tpu"')
         calls = Pipeline([Inlining()], rounds=DEEPEST)
-        cleaned = (CommonSubexpressions(), DeadCode())
-        programs = (Intrinsics(), DeadCode(), XLAPrograms(), DeadCode())
-        super().__init__([calls, *cleaned, *programs], licence=LICENCE)
+        cleaned = (calls, CommonSubexpressions(), DeadCode(), Intrinsics(), DeadCode())
+        super().__init__([*cleaned, XLAPrograms(), DeadCode()], licence=LICENCE)
         object.__setattr__(self, "platform", platform)
 
     @override

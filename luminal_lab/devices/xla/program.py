@@ -19,12 +19,13 @@ from luminal_lab.devices.runtime.plan import Remembered
 from luminal_lab.devices.runtime.whole import WholeProgram
 from luminal_lab.devices.xla.forms import Lowering, has_form
 from luminal_lab.errors import ArgumentError, DeviceError, LabError
+from luminal_lab.passes.sizes import asked_sizes
 from luminal_lab.writing import write_bytes
 
 PLATFORMS: Final = ("cpu", "cuda", "rocm", "tpu")  # for which JAX exports
 MOST_PROGRAMS: Final = 128  # that are kept: one for each call, its results, and sizes of dims
 OLDEST: Final = (0, 10)
-ELSEWHERE: Final = 'XLACompiler("cpu") runs here; program.export(path) makes files for the others'
+ELSEWHERE: Final = '"cpu" runs here unless JAX_PLATFORMS is set; program.export(path) is for others'
 WITHOUT: Final = "the interpreter runs the same graph: compile it without XLACompiler()"
 INSTALL: Final = 'pip install "luminal-lab[xla]"; other devices and the interpreter go without it'
 
@@ -33,6 +34,7 @@ class XLAProgram(WholeProgram):
     """A graph whose calls are XLA's, compiled for sizes of dims when a run has them."""
 
     dialect = "stablehlo"
+    library = "JAX"
 
     def __init__(self, ir: IR, platform: str | None, sizes: Mapping[str, int] | None) -> None:
         super().__init__(ir, has_form, sizes)
@@ -88,8 +90,7 @@ class XLAProgram(WholeProgram):
             program.__name__ = body.name
             donated = [k for k, moves in enumerate(over, 1) if moves]
             jitted = self.jax.jit(program, donate_argnums=donated)
-            lowered = jitted.lower(np.uint32(0), *self._shapes(body, sizes).values())
-            self._lowered.keep(key, lowered)
+            self._lowered.keep(key, jitted.lower(np.uint32(0), *self._shapes(body, sizes).values()))
         return self._lowered[key]
 
     def _shapes(self, ir: IR, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -133,8 +134,8 @@ class XLAProgram(WholeProgram):
         >>> program.export(folder / "twice.jax", ["cpu", "tpu"]).name
         'twice.jax'
         """
-        ir, sizes = self.ir, {**self.sizes, **(dims or {})}
-        named = [platforms] if isinstance(platforms, str) else [*platforms]
+        ir, sizes = self.ir, {**self.sizes, **asked_sizes(self.ir, dims or {}, "export: dims")}
+        named = platforms if platforms and isinstance(platforms, list | tuple) else [platforms]
         for name in named:
             fault = f"export: JAX exports for no platform {name!r}"
             ArgumentError.unless_known(name, PLATFORMS, fault, f"it has {', '.join(PLATFORMS)}")

@@ -238,6 +238,8 @@ def _problems(
     """Yield what is wrong with a function, each with a hint."""
     arrays, given = [*header.inputs, *header.outputs], function.arguments
     wanted = [*(name for name, _ in arrays), *numbers]
+    if "@" in function.returns:
+        yield "its function is WGSL's", "write it in C, CUDA or Metal: ll.kernel takes no WGSL"
     if function.returns != "void":
         yield (
             f"its function returns {function.returns}, and must return void",

@@ -8,7 +8,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import nn
-from luminal_lab.errors import DeviceError, RangeError
+from luminal_lab.errors import ArgumentError, DeviceError, RangeError
 from luminal_lab.nn.models.gpt2 import GPT2
 from luminal_lab.passes.pipeline import LICENCE
 from luminal_lab.testing.conformance import cases
@@ -172,6 +172,12 @@ def test_16_bit_floats_are_right_either_way(float16):
     np.testing.assert_allclose(y.numpy(), wanted, rtol=2**-9)
     found = ll.devices.conformance(ll.WebGPUCompiler(float16=float16), dtypes="float16")
     assert found.ok, found
+
+
+def test_what_float16_may_be():
+    error = error_of(lambda: ll.WebGPUCompiler(float16="yes"), ArgumentError)  # pyright: ignore[reportArgumentType]
+    assert error.message == "webgpu: float16 is 'yes'"
+    assert error.hint == "give True, False, or None, which asks the adapter"
 
 
 def test_float64_is_refused():

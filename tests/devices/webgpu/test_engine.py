@@ -1,8 +1,10 @@
 """WebGPU's adapter: its name, its limits, what is missing, and what is lost."""
 
 import os
+import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +74,29 @@ def test_a_missing_driver_is_told(monkeypatch):
     assert error.hint == engine.NO_ADAPTER
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"version_info": (0, 9, 1), "__version__": "0.9.1"}, "wgpu 0.9.1 is too old: it must be"),
+        ({}, "wgpu does not start: "),  # another package of that name
+        ({"version_info": (0, 40, 0), "gpu": SimpleNamespace()}, "wgpu does not start: "),
+    ],
+)
+def test_another_version_of_wgpu_is_told(monkeypatch, fields, told):
+    monkeypatch.setitem(sys.modules, "wgpu", SimpleNamespace(**fields))
+    error = error_of(ll.WebGPUCompiler().unless_here, DeviceError)
+    assert error.message.startswith(f"webgpu: {told}")
+    assert error.hint == engine.RENEW
+
+
+@needs
+def test_an_adapter_that_was_chosen_and_is_not_here_is_told(monkeypatch):
+    monkeypatch.setenv(engine.CHOSEN, "no such card")
+    error = error_of(written().execute, DeviceError)
+    assert "Adapter with name 'no such card' not found" in error.message
+    assert str(error.hint).startswith(f"{engine.CHOSEN} in os.environ names one")
+
+
 @needs
 def test_a_software_adapter_says_that_it_is_one():
     _, device = engine.webgpu_device()
@@ -120,6 +145,54 @@ def test_a_lost_device_is_told_and_another_is_found():
 
 
 @needs
+def test_a_device_that_is_lost_before_the_first_run_is_told():
+    cx = written()
+    engine.webgpu_device()[1].destroy()
+    assert error_of(cx.execute, DeviceError).hint == engine.LOST
+    cx.execute()  # on another one
+
+
+@needs
+def test_more_buffers_than_the_adapter_has_are_told():
+    cx = ll.Graph()
+    inputs = [cx.tensor((8,), name=f"x{k}").set(np.ones(8)) for k in range(1100)]
+    sum(inputs[1:], inputs[0] * 3).named("y").retrieve()
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
+    error = error_of(cx.execute, DeviceError)
+    assert re.search(r"has [\d,]+ buffers, and the adapter allows \d+: ", error.message)
+    assert str(error.hint).startswith("a graph_break() of some of its values")
+
+
+@needs
+def test_16_bit_floats_as_a_type_that_the_adapter_lacks_are_told(monkeypatch):
+    wgpu, device = engine.webgpu_device()
+    less = SimpleNamespace(**{n: getattr(device, n) for n in dir(device) if n[:6] == "create"})
+    less.limits, less.adapter, less.queue = device.limits, device.adapter, device.queue
+    less.features = set()
+    monkeypatch.setattr(engine, "webgpu_device", cache(lambda: (wgpu, less)))
+    cx = ll.Graph()
+    (cx.tensor((8,), "float16", "x").set(np.ones(8)) * 2).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler(float16=True))
+    error = error_of(cx.execute, DeviceError)
+    assert error.message.startswith("webgpu: kernel mul has 16-bit floats as a type, and the ")
+    assert error.hint == engine.AS_BITS
+    cx.compile(ll.GenericCompiler(), ll.WebGPUCompiler())
+    cx.execute()
+
+
+@needs
+def test_threads_share_an_adapter():
+    def doubled(number: int) -> float:
+        cx, x = with_input()
+        x.set(np.full(8, number))
+        cx.execute()
+        return cx["y"].tolist()[0]
+
+    with ThreadPoolExecutor(4) as threads:
+        assert [*threads.map(doubled, range(8))] == [2.0 * number for number in range(8)]
+
+
+@needs
 def test_bytes_come_back_whatever_their_number():
     cx = written()
     program: Any = cx.compilation.runner
@@ -156,6 +229,47 @@ def test_loops_that_the_driver_ends_early_are_found():
     assert "loops of a kernel end too early" in error.message
     assert error.hint is not None
     assert error.hint.startswith("bind more loops to threads in its schedule")
+
+
+FORKED = """if True:
+    import os
+    import luminal_lab as ll
+    def made():
+        cx = ll.Graph()
+        y = (cx.tensor((2,), name="x").set([1, 2]) * 2).named("y").retrieve()
+        cx.compile(ll.GenericCompiler(), ll.{}())
+        return cx
+    cx = made()
+    cx.execute()
+    for run in (cx.execute, lambda: made().execute()):
+        child = os.fork()
+        if not child:
+            try:
+                run()
+            except ll.errors.DeviceError as error:
+                print(error.message, "|", error.hint, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+    print(cx["y"].tolist())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
+@pytest.mark.parametrize(
+    ("compiler", "library"),
+    [
+        pytest.param("WebGPUCompiler", "wgpu", marks=needs),
+        pytest.param("XLACompiler", "JAX", marks=pytest.mark.needs("jax")),
+    ],
+)
+def test_a_fork_of_the_process_is_told_and_does_not_wait_for_ever(compiler, library):
+    code = [sys.executable, "-W", "ignore", "-c", FORKED.format(compiler)]
+    done = subprocess.run(code, capture_output=True, text=True, check=True, timeout=100)
+    told = f"{library} does not run in a fork of a process that has used it | start processes by "
+    first, second, last = done.stdout.splitlines()
+    assert first.startswith(told)
+    assert second.startswith(told)
+    assert last == "[2.0, 4.0]"
 
 
 @pytest.mark.needs("wgpu", "vulkan", "pygraphviz")

@@ -8,7 +8,14 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.devices.xla.program import XLAProgram
-from luminal_lab.errors import ArgumentError, DeviceError, DimError, RangeError, RecordingError
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DimError,
+    LabError,
+    RangeError,
+    RecordingError,
+)
 from luminal_lab.nn.cache import KVCache
 from tests.expect import error_of
 from tests.needs import need
@@ -299,6 +306,33 @@ def test_a_platform_that_jax_does_not_export_for(tmp_path):
     assert error.message == "export: JAX exports for no platform 'rocmm'"
     assert error.hint == "did you mean 'rocm'?"
     assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.parametrize("platforms", [[], 3, None])
+def test_platforms_that_are_none(platforms, tmp_path):
+    cx = ll.Graph()
+    (cx.tensor((2,), name="x") * 2).retrieve()
+    program = compiled(cx)
+    error = error_of(lambda: program.export(tmp_path / "f", platforms), ArgumentError)
+    assert error.message == f"export: JAX exports for no platform {platforms}"
+    assert error.hint == "it has cpu, cuda, rocm, tpu"
+    assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.parametrize(
+    ("dims", "told"),
+    [
+        ({"n": 2.5}, "export: dims gives the dim 'n' the size 2.5"),
+        ({"n": -1}, "dim 'n': -1 is out of its bounds, which are at least 1"),
+        ({"m": 2}, "export: dims names 'm', and this graph has no such dim"),
+        (3, "export: dims is 3, which names no dim"),
+    ],
+)
+def test_sizes_that_no_file_has(dims, told, tmp_path):
+    cx = ll.Graph()
+    cx.tensor(("n", 4), name="x").sum().retrieve()
+    program = compiled(cx)
+    assert error_of(lambda: program.export(tmp_path / "f", dims=dims), LabError).message == told
 
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path):

@@ -30,6 +30,10 @@ WRONG = {
         "kernel scale: its function takes 4 arguments, and the header asks for 5: x, k, y, n, m",
         f"write {RIGHT.removesuffix(' { }')}",
     ),
+    "@compute @workgroup_size(64) fn scale() { }": (
+        "kernel scale: its function is WGSL's",
+        "write it in C, CUDA or Metal: ll.kernel takes no WGSL",
+    ),
     RIGHT.replace("void", "static int"): (
         "kernel scale: its function returns int, and must return void",
         "what it computes goes into its outputs",
