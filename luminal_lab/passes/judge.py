@@ -253,6 +253,8 @@ class _Reading:
         self.number = number
         self.rng = np.random.default_rng(number)
         self.terms: dict[int, _Terms] = {}
+        self.unrounded: dict[int, Array] = {}
+        """Products that are infinite only once they are rounded, by the ids of their arrays."""
 
     def __call__(self, node: Node, value: Array, sources: Sequence[Array | None]) -> Array:
         dtype = BY_NUMPY[value.dtype]
@@ -279,6 +281,7 @@ class _Reading:
             # What is not rounded stays as it is: -0.0 + 0.0 would be 0.0.
             result = np.where(is_rounded, result + error, result)
         is_stored_sum = isinstance(op, SumReduce) and node not in self.summed
+        is_unrounded = False
         if self._is_free and self.number % 8 >= 4 and not is_stored_sum:
             # An unrounded value is not infinite just because it is large.
             is_kept = (
@@ -287,6 +290,7 @@ class _Reading:
                 else np.isfinite(value.astype(np.float64))
             )
             most = limits_of(dtype).most
+            is_unrounded = node in self.summed and bool((is_kept & np.isinf(result)).any())
             result = np.where(is_kept, np.clip(result, -most, most), result)
         if self.freedom.signs or isinstance(op, (SumReduce, MaxReduce)):
             # No op fixes which zero a sum begins with, or which of two zeros is the largest.
@@ -296,6 +300,8 @@ class _Reading:
         result = np.asarray(result).astype(value.dtype, copy=False).reshape(value.shape)
         if terms is not None:
             self.terms[id(result)] = _Terms(result, *terms)
+        if is_unrounded:
+            self.unrounded[id(result)] = result
         return result
 
     def _terms(self, x: Array, inner: _Terms | None, axis: int) -> tuple[Floats, Floats]:
@@ -370,13 +376,14 @@ class _Reading:
     ) -> Floats:
         """Return a sum with its terms added in another order, which may overflow on the way."""
         count = x.shape[axis]
-        if (count <= 2 and is_inner) or self._is_plain:  # a single order, and a single rounding
+        is_short = count <= 2 and is_inner  # a single order, and a single rounding
+        if self._is_plain or (is_short and id(x) not in self.unrounded):
             return values
         wide = DType.float32 if dtype.is_half else dtype
         up, down = terms
         size = up + down
         noise = self._noise(size.shape, max(PARTS, count**0.5) * limits_of(wide).step)
-        if dtype.is_half and self._is_free:
+        if dtype.is_half and self._is_free and not is_short:
             values = values + values * self._same_noise(values) * limits_of(dtype).step
         limit = limits_of(wide).most * SMALLER
         over, under = up >= limit, down >= limit
@@ -385,7 +392,7 @@ class _Reading:
         if lanes is not None:
             ordered = _added(x.astype(wide.numpy), axis, lanes).astype(np.float64)
             near = np.where(np.isfinite(ordered), ordered * SMALLER, near)
-        inner = np.where(np.isfinite(values), near * 2.0**64, values)
+        inner = values if is_short else np.where(np.isfinite(values), near * 2.0**64, values)
         # In the first readings all sums overflow alike, in later ones each independently.
         ways = np.full(near.shape, self.number % 4.0)
         if self.number >= MIXED:
