@@ -54,7 +54,7 @@ def asked_text(
     """Return all that decides what becomes of a graph; None if a text cannot say it.
 
     >>> asked_text(cx.ir, ll.Pipeline(["simplify", "dce"]), ["contract"], {})
-    'simplify, dce; contract; '
+    'simplify, dce; simplify, dce; contract; '
     """
     try:
         read = parse_pipeline(str(pipeline))
@@ -64,7 +64,9 @@ def asked_text(
     if not (is_whole and all(map(_is_ours, _parts(pipeline))) and _has_only_ours(written, set())):
         return None
     forms = ", ".join(f"{id} {form}" for id, form in sorted(weights.items()))
-    return f"{pipeline}; {', '.join(sorted(facts))}; {forms}"
+    # The passes of a device depend on what it is, which its name does not always say.
+    passes = ", ".join(map(str, pipeline.flat()))
+    return f"{pipeline}; {passes}; {', '.join(sorted(facts))}; {forms}"
 
 
 def _parts(pipeline: Pipeline) -> Sequence[object]:
