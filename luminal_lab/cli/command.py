@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Self, cast
 
+from typing_extensions import override
+
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, nearest
 
@@ -110,6 +112,37 @@ class OptionReader(argparse.ArgumentParser):
     def subject(self) -> str:
         """The first word of errors."""
         return self.prog.removeprefix(f"{PROGRAM} ")
+
+    @override
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # ours are lists
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Read words; if some are missing, an option of pairs has taken those behind it."""
+        words, given = [*(args or ())], namespace or argparse.Namespace()
+        try:
+            return super().parse_known_args(words, given)
+        except ArgumentError:
+            others = self._pairs_last(words)
+            if others == words:
+                raise
+            return super().parse_known_args(others, given)
+
+    def _pairs_last(self, words: Sequence[str]) -> list[str]:
+        """Return words with options that take several pairs behind all others, each with its own.
+
+        An option ends before a word that is no pair.
+        """
+        taking = {
+            option
+            for action in self._actions
+            if action.nargs == "*" and "=" in str(action.metavar)
+            for option in action.option_strings
+        }
+        first, pairs, is_taking = list[str](), list[str](), False
+        for word in words:
+            is_taking = word in taking or (is_taking and "=" in word and word[0] != "-")
+            (pairs if is_taking else first).append(word)
+        return [*first, *pairs]
 
     def error(self, message: str) -> NoReturn:
         """Raise our own error."""

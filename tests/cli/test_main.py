@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from luminal_lab import __version__, cli
+from luminal_lab.cli.export_model import COMMAND as EXPORT
+from luminal_lab.errors import ArgumentError
 from tests.cli.asking import GRAPH, ROOT, ask, started
 
 
@@ -177,3 +179,26 @@ def test_a_warning_that_no_line_led_to_is_a_note(tmp_path):
         check=True,
     )  # fmt: skip
     assert done.stderr == "note: kept elsewhere\ntrain.py:3: LabWarning: compiled again\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--sizes", "a=1", "b=2", "model.onnx", "out"],
+        ["model.onnx", "--sizes", "a=1", "b=2", "out"],
+        ["model.onnx", "out", "--sizes", "a=1", "b=2"],
+    ],
+    ids=" ".join,
+)
+def test_pairs_end_before_a_word_that_is_none(words):
+    given = EXPORT.read(words)
+    assert (str(given.file), str(given.folder), given.sizes) == (
+        "model.onnx",
+        "out",
+        ["a=1", "b=2"],
+    )
+
+
+def test_words_that_are_missing_are_told():
+    with pytest.raises(ArgumentError, match="export-model: FOLDER is missing"):
+        EXPORT.read(["--sizes", "a=1", "model.onnx"])
