@@ -93,6 +93,16 @@ EQUIVALENT = [
         r"i_tile < lab_min\(\(n \+ 11\) / 12",
         program="symbolic",
     ),
+    Right(
+        "sums that are not stored begin with 0, too",
+        "no tail",
+        r"j_start_own < lab_min",
+        "",
+        "matmul",
+    ),
+    Right(
+        "a block behind the last is empty", "longer loop", r"j_block < 2; j_block\+\+", "", "matmul"
+    ),
     Right("the next row is written afterwards", "longer loop", r"j < 7; j\+\+", "", "views"),
     Right("- i - 7 is - 7 - i", "operands", r"- i - 7\]", "i - 7 → 7 - i", "views"),
     Right("what is too large is infinite, below all", "constant", "= -3.4028235", "", "attention"),
