@@ -18,8 +18,10 @@ from luminal_lab import progress as module
 from luminal_lab.bench.record import record
 from luminal_lab.devices.build import toolchain
 from luminal_lab.errors import LabWarning
+from luminal_lab.passes.compile import compile_ir
 from luminal_lab.progress import in_notebook, in_terminal, maker, progress
 from tests.needs import need
+from tests.passes.test_kept import Memory
 
 
 class Clock:
@@ -328,6 +330,18 @@ def test_a_compile_tells_its_passes_and_then_its_kernels(all_bars):
     words = [line[1] for line in told if len(line) > 1]
     assert any(word.startswith("simplify") for word in words)
     assert any(word.startswith("cpu: ") for word in words), words
+
+
+def test_passes_that_run_late_are_told(all_bars):
+    kept = Memory()
+    for _ in range(2):
+        compilation = compile_ir(softmax().ir, ll.GenericCompiler(), keeper=kept)
+    (bar,) = all_bars
+    assert compilation.snapshots
+    (_, late) = all_bars
+    assert (late.what, late.unit) == ("passes of softmax", "pass")
+    assert bar.is_closed
+    assert late.is_closed
 
 
 def test_a_fixpoint_adds_a_round_when_it_comes(all_bars):

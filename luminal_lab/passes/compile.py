@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
 from typing import Literal, TypeAlias
@@ -207,7 +207,7 @@ class _Compiling:
                     return self._finished(made.last, specialise)
                 self.kept = None
         devices = self.pipeline.devices()
-        with self._progress("compile", len(devices)) as self.bar:
+        with progress(f"compile {written.name}", self._sure + len(devices), "pass") as self.bar:
             self._run_pipeline(self.pipeline, self.licence, 1)
             if self.stop is not None:
                 return self.so_far()
@@ -220,10 +220,10 @@ class _Compiling:
             keeper.keep(written, asked, Made(compilation.ir, compilation.changing))
         return compilation
 
-    def _progress(self, what: str, devices: int) -> AbstractContextManager[Progress]:
-        # The passes of one round; each further round adds its own when it begins.
-        sure = sum(1 for _ in self.pipeline.flat()) + devices
-        return progress(f"{what} {self.snapshots[0].ir.name}", sure, "pass")
+    @property
+    def _sure(self) -> int:
+        """The passes of one round; each further round adds its own when it begins."""
+        return sum(1 for _ in self.pipeline.flat())
 
     @uncollected
     def passed(self) -> Sequence[Snapshot]:
@@ -232,7 +232,7 @@ class _Compiling:
         again = _Compiling(
             written, self.pipeline, None, given, None, self.licence, verifying=self.verifying
         )
-        with again._progress("passes of", 0) as again.bar:
+        with progress(f"passes of {written.name}", self._sure, "pass") as again.bar:
             again._run_pipeline(self.pipeline, self.licence, 1)
         if again.snapshots[-1].ir != last:
             raise PassError(

@@ -14,6 +14,7 @@ from luminal_lab.core.op import TensorType, View
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
 from luminal_lab.tables import Table, aligned, frame, heads
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.workers.flow import Flow
 from luminal_lab.workers.layout import (
     Layout,
@@ -56,6 +57,7 @@ class Sending:
         return (*given, self.bytes, self.why, line)
 
 
+@told_object("communication")
 class Communication(Sequence[Sending]):
     """All collectives of a sharded graph, in order; a sequence, and a table when shown."""
 
