@@ -182,8 +182,8 @@ class Arithmetic(Lazy):
             return self._rounded_quotient(other, rounding_mode)
         if isinstance(other, (int, float)) and other and math.isfinite(1 / other):
             return self._as_float() * (1 / other)
-        x, y = self._together("div", other)
-        return x._as_float()._apply(MUL, y._as_float()._apply(RECIP))
+        x, y = self._floats_together("div", other)
+        return x._apply(MUL, y._apply(RECIP))
 
     def _rounded_quotient(self, other: Operand, mode: str) -> Self:
         if mode not in ("floor", "trunc"):
@@ -209,8 +209,8 @@ class Arithmetic(Lazy):
             return self._as_float()._apply(RECIP)
         if isinstance(other, (int, float)):
             return self._as_float()._apply(RECIP) * other
-        x, y = self._together("div", other)
-        return y._as_float()._apply(MUL, x._as_float()._apply(RECIP))
+        x, y = self._floats_together("div", other)
+        return y._apply(MUL, x._apply(RECIP))
 
     @operation
     def remainder(self, other: Operand) -> Self:

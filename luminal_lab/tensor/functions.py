@@ -78,7 +78,7 @@ class Functions(Joining):
 
     def _floats(self, what: str, *others: Operand) -> tuple[DType, list[Self]]:
         """Return the float dtype of the result, and the operands in the dtype for computation."""
-        values = [value._as_float() for value in self._together(what, *others)]
+        values = self._floats_together(what, *others)
         return values[0].dtype, [widened(value) for value in values]
 
     def _aligned(self, what: str, name: str, value: Operand, axes: Sequence[int]) -> Self:
@@ -565,7 +565,7 @@ class Functions(Joining):
         >>> cx.tensor((2,)).copysign(1.0).op_counts()
         {'add': 3, 'constant': 7, 'less_than': 7, 'mul': 1, 'recip': 2, 'where': 1}
         """
-        x, sign = (value._as_float() for value in self._together("copysign", other))
+        x, sign = self._floats_together("copysign", other)
         return sign.signbit().eq(x.signbit()).where(x, -x)._spells("copysign", x, sign)
 
     @operation

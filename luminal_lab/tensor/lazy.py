@@ -363,6 +363,19 @@ class Lazy:
             x if x.type is type else x.cast(type.dtype)._stretch(type.shape) for x in (self, other)
         ]
 
+    def _floats_together(self, what: str, *values: object) -> list[Self]:
+        """Return this tensor and others as floats, in one dtype and one shape.
+
+        Integers of several dtypes become floats one by one: in an unsigned dtype that they have in
+        common, a negative number would be a large one.
+        """
+        operands = [self._operand(value, what) for value in values]
+        dtypes = {x.type.dtype for x in (self, *operands) if isinstance(x, Lazy)}
+        if len(dtypes) == 1 or any(dtype.kind == "float" for dtype in dtypes):
+            return [x._as_float() for x in self._together(what, *operands)]
+        floats = (x._as_float() if isinstance(x, Lazy) else x for x in operands)
+        return self._as_float()._together(what, *floats)
+
     def _stretch(self, shape: Shape) -> Self:
         """Return this tensor broadcast to a shape that is known to fit."""
         tensor, own = self, self.type.shape

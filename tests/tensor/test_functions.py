@@ -406,3 +406,15 @@ def test_the_gradient_of_hypot(torch):
     torch.hypot(*known).sum().backward()
     for ours, theirs in zip(found, known, strict=True):
         np.testing.assert_allclose(ours.numpy(), theirs.grad.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py", "hypot", "atan2", "copysign", "div"])
+def test_integers_become_floats_one_by_one(name: str):
+    cx = Graph()
+    x = cx.tensor((), "int8").set(np.int8(-39))
+    y = cx.tensor((2,), "uint32").set(np.array([3, 7], np.uint32))
+    z = getattr(x, name)(y).retrieve()
+    same = getattr(x.cast("float32"), name)(y.cast("float32")).retrieve()
+    cx.execute()
+    np.testing.assert_array_equal(z.numpy(), same.numpy())
+    assert (z.numpy() < 0).any() or name == "hypot"
