@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Self, cast
 
-from typing_extensions import override
-
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, nearest
 
@@ -113,7 +111,6 @@ class OptionReader(argparse.ArgumentParser):
         """The first word of errors."""
         return self.prog.removeprefix(f"{PROGRAM} ")
 
-    @override
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # ours are lists
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
