@@ -147,6 +147,8 @@ def files_of_index(path: Path, subject: str) -> dict[str, list[str]]:
         raise InputError(
             f"{subject}: {path} is no index of weights", hint='it has an entry "weight_map"'
         )
+    if not entries:
+        raise InputError(f"{subject}: {path} names no values", hint="fetch it again")
     names: dict[str, list[str]] = {}
     for name, file in cast("dict[str, object]", entries).items():
         # A file may name others, but none outside its folder.

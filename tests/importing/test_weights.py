@@ -80,9 +80,18 @@ def test_an_index_whose_file_is_not_there_or_lacks_a_value(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [FileKind.INDEX, FileKind.FOLDER])
-def test_an_index_without_values_is_named_where_it_is_to_be_seen(kind, tmp_path):
-    path = index(tmp_path) if kind is FileKind.INDEX else index(tmp_path).parent
+def test_an_index_without_values_is_named_by_its_file(kind, tmp_path):
+    file = index(tmp_path)
+    path = file if kind is FileKind.INDEX else file.parent
     error = error_of(lambda: session_of(path, kind), InputError)
+    assert error.message == f"open: {file} names no values"
+    assert error.hint == "fetch it again"
+
+
+def test_weights_without_values_are_named_where_they_are_to_be_seen(tmp_path):
+    path = tmp_path / "a.safetensors"
+    saved(path)
+    error = error_of(lambda: session_of(path, FileKind.SAFETENSORS), InputError)
     assert error.message == f"open: {path} has no values, so that there is nothing to see"
     assert error.hint == "fetch it again, as it was published"
 
