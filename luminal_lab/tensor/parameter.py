@@ -24,6 +24,7 @@ from luminal_lab.errors import (
 from luminal_lab.interrupts import held, opened
 from luminal_lab.tensor.arguments import is_function
 from luminal_lab.tensor.blocks import Blocks
+from luminal_lab.tensor.versions import tell_of_change
 
 Draw: TypeAlias = "Callable[[tuple[int, ...], np.random.Generator], object]"  # loaded when used
 """A function that draws a first value from a shape and a generator."""
@@ -162,6 +163,7 @@ class Parameter:
             self._value, self._blocks, self._provider = array, blocks, provider
             self.version += 1
             Parameter.changes += 1
+            tell_of_change()
 
     def read_as(self, type: TensorType) -> Array:
         """Return the value for an input of a type: numbers, or the raw array of blocks.
@@ -258,6 +260,7 @@ class Parameter:
         """
         if self._provider is not None:
             self._value = None
+            tell_of_change()
 
     def _fitted(self, value: object, *, copy: bool) -> Array:
         return fit(str(self), value, TensorType(self.dtype, self.shape), {}, copy=copy)

@@ -71,7 +71,7 @@ def bind_dims(
     sources = dict.fromkeys(sizes, "set_dim")
     for inputs in (shapes, others or {}):
         before = -1
-        while before < len(sizes):
+        while before < len(sizes) < len(ir.symbols):
             before = len(sizes)
             for node, shape in inputs.items():
                 for name, size in solve_shape(node.shape, shape, sizes).items():

@@ -37,6 +37,7 @@ from luminal_lab.tensor.running import Prepared, Program, Request, Run, Turn
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources
 from luminal_lab.tensor.trees import Tree, leaves
+from luminal_lab.tensor.versions import Versions
 
 
 @partial(told_methods, on="cx.", of_arguments=False)
@@ -56,7 +57,7 @@ class Store(Sources):
         self._providers: dict[int, Callable[[], object]] = {}
         self._versions: dict[int, int] = {}  # of parameters, by the inputs that they are
         self._known_at: tuple[int, int] | None = None  # the count of changes when they were noted
-        self._given: dict[int, int] = {}  # how often each input got data, and those versions
+        self._given = Versions()  # how often each input got data, and those versions
         self._values: dict[int, Array] = {}
         # Requests, each with the notebook cells that made it.
         self._outputs: dict[int, set[str | None]] = {}
@@ -537,6 +538,7 @@ class Store(Sources):
             versions = {id: parameter.version for id, parameter in self._lent.items()}
             changed.update(id for id, _ in versions.items() - self._versions.items())
             self._given |= versions
+        self._given.lent, self._given.steady = self._lent, known_at
         known = self._known(reach, changed, dims)
         steps: list[NodeStep] | None = [] if trace else None
         values = _interpret(
@@ -579,10 +581,10 @@ class Store(Sources):
             # What is carried has the type of the input, and the sizes of this run.
             given[old] = given.get(old, 0) + 1
             data[old] = values[new]
-        for old in self._providers.keys() & self._carries.values():
-            del self._providers[old]
         self._changed.clear()
         self._carried = {*self._carries.values()}
+        for old in self._providers.keys() & self._carried:
+            del self._providers[old]
 
     def _requested(self, ir: IR, reach: Reach, program: Program | None, keep_all: bool) -> Request:
         """Return the current requests, cached until they change."""

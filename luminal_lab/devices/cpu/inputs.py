@@ -7,7 +7,7 @@ for its address, takes as long as the kernels of a small model.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.runtime.blocks import address_of
+from luminal_lab.tensor.versions import Versions, at_next_change
 
 IN_ORDER: Final = np.empty(0).flags.num & 0x101  # C_CONTIGUOUS and ALIGNED, as NumPy numbers them
 UNKNOWN: Final = object()
@@ -34,25 +35,51 @@ class InputPointers:
         self.bases = [0] * len(inputs)
         """The ids of the arrays that they are views of."""
         self._owners: list[Callable[[], Array | None]] = [lambda: None] * len(inputs)
-        self._died: list[object] = []
-        """The references to arrays that are no more."""
         self._versions: list[object] = [UNKNOWN] * len(inputs)
         self._source: object = None
+        self._steady: object = None
+        self._held: tuple[Array | None, ...] | None = None
+        """What parameters lie in, until one of them changes."""
+        self._others: Sequence[int] = ()
+        """The inputs to look at while none does."""
 
-    def find(self, environment: Environment) -> list[Array | None]:
+    def find(self, environment: Environment) -> Sequence[object]:
         """Find those that have changed; return what must live for as long as the run."""
         if environment.data != self._source:  # versions of one session mean nothing in another
             self._versions, self._source = [UNKNOWN] * len(self._ids), environment.data
-        versions: list[object] = [*map(environment.versions.get, self._ids)]
-        owners = [owner() for owner in self._owners]
-        if versions == self._versions and not self._died:
-            return owners
-        pairs = zip(versions, self._versions, owners, strict=True)
-        self._died.clear()
-        for at in [at for at, (new, old, own) in enumerate(pairs) if own is None or new != old]:
-            versions[at] = self._find(at, versions[at], environment, owners)
-        self._versions = versions
+            self.let_go()
+        held, versions = self._held, environment.versions  # a thread may change a parameter now
+        steady = versions.steady if isinstance(versions, Versions) else None
+        if held is not None and steady == self._steady:
+            return [held, *self._found(self._others, environment)]
+        owners = self._found(range(len(self._ids)), environment)
+        if isinstance(versions, Versions) and steady is not None and steady == self._steady:
+            self._hold(owners, versions.lent)
+        self._steady = steady
         return owners
+
+    def let_go(self) -> None:
+        """Keep no value of a parameter alive any longer."""
+        self._held = None
+
+    def _hold(self, owners: list[Array | None], lent: Collection[int]) -> None:
+        """Look at no parameter again until one has changed."""
+        pairs = enumerate(zip(self._ids, self._versions, strict=True))
+        others = [at for at, (id, old) in pairs if id not in lent or old is UNKNOWN]
+        if len(others) < len(owners):
+            self._others, apart = others, {*others}
+            self._held = tuple([own for at, own in enumerate(owners) if at not in apart])
+            at_next_change(self.let_go)
+
+    def _found(self, places: Sequence[int], environment: Environment) -> list[Array | None]:
+        """Find those of some inputs that have changed; return what all of them lie in."""
+        versions, found = environment.versions, list[Array | None]()
+        for at in places:
+            owner, version = self._owners[at](), versions.get(self._ids[at])
+            if owner is None or version != self._versions[at]:
+                owner = self._find(at, version, environment, owner)
+            found.append(owner)
+        return found
 
     def key_of(self, slots: Iterable[int]) -> object:
         """Return what is equal for as long as inputs stay what they are; None if nobody knows."""
@@ -60,9 +87,9 @@ class InputPointers:
         return None if UNKNOWN in versions else (self._source, versions)
 
     def _find(
-        self, at: int, version: object, environment: Environment, owners: list[Array | None]
-    ) -> object:
-        """Find one input; return the version that the next run compares."""
+        self, at: int, version: object, environment: Environment, before: Array | None
+    ) -> Array:
+        """Find one input, and note its version for the next run to compare."""
         array = environment.data(self._nodes[at])
         if array.flags.num & IN_ORDER != IN_ORDER:
             # Nobody but this run knows the copy, so the next one makes its own.
@@ -70,9 +97,9 @@ class InputPointers:
         base = array.base
         # What is frozen, or given out, is a new view of the same data each time.
         owner = base if isinstance(base, np.ndarray) and base.nbytes == array.nbytes else array
-        if owner is not owners[at]:
-            self._owners[at] = weakref.ref(owner, self._died.append)
+        if owner is not before:
+            self._owners[at] = weakref.ref(owner)
             self.addresses[at] = address_of(array)
             self.bases[at] = id(base)
-            owners[at] = owner
-        return UNKNOWN if version is None else version
+        self._versions[at] = UNKNOWN if version is None else version
+        return owner

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from luminal_lab.core.dims import Dim
+from luminal_lab.core.dims import Dim, symbols
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
@@ -17,7 +17,7 @@ from luminal_lab.devices.cpu.carried import CarriedArrays
 from luminal_lab.devices.cpu.inputs import InputPointers
 from luminal_lab.devices.cpu.packs import KeptPacks, Stage
 from luminal_lab.devices.runtime.blocks import MemoryBlock, address_of
-from luminal_lab.devices.runtime.plan import Bound, PlacedMemory, RunPlan, RunRequest
+from luminal_lab.devices.runtime.plan import Bound, PlacedMemory, Remembered, RunPlan, RunRequest
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.definition.numbers import Numbers
@@ -31,6 +31,9 @@ SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
 """Below both, one thread runs a launch, since waking another would take longer."""
 SHORT_WORK = 16 << 10
 """One thread runs a phase that handles fewer elements than this, such as a copy of a border."""
+
+MOST_COUNTS = 1 << 12
+"""The most counts of tasks that a plan remembers."""
 
 
 class RunRecord(ctypes.Structure):
@@ -53,6 +56,8 @@ class AlikeWorks(NamedTuple):
     """The tasks of each phase, by their places among the plan's numbers."""
     touched: tuple[int, ...]
     """The bytes of each array that it reads or writes, likewise."""
+    names: tuple[str, ...]
+    """The dims that these depend on."""
 
 
 class CPUBound(Bound):
@@ -70,7 +75,13 @@ class CPUBound(Bound):
             _check_called(node, dims)
         scratch = max([numbers[place] for place in plan.scratch], default=0)
         self.scratch_bytes = -(-scratch // 64) * 64
-        rows = np.array([plan.no_tasks, *map(self._tasks, plan.alike)], np.int64)
+        counted, keep = plan.tasks.get, plan.tasks.keep
+        counts = [
+            counted(key := (at, *[dims.get(name, 0) for name in alike.names]))
+            or keep(key, self._tasks(alike))
+            for at, alike in enumerate(plan.alike)
+        ]
+        rows = np.array([plan.no_tasks, *counts], np.int64)
         self.tasks = rows.take(plan.alike_of, 0).reshape(-1)
         """How many tasks each phase of each launch has; negative where one thread does them."""
         self._dims = np.array([dims.get(name, 0) for name in plan.list.dims] or [0], np.int64)
@@ -151,6 +162,8 @@ class CPUPlan(RunPlan[CPUBound]):
         self._flops: dict[str, Numbers] = {}
         sizes = {value.id: value.bytes for value in self.plan.program.values}
         self.alike: list[AlikeWorks] = []
+        self.tasks = Remembered[tuple[int, ...], list[int]](MOST_COUNTS)
+        """The tasks of alike works, by the sizes that they depend on."""
         self.alike_of = np.zeros(len(self.works), np.intp)
         """For each work its place in `alike`, from 1 on; 0 for what NumPy does."""
         places: dict[tuple[str, tuple[Dim, ...]], int] = {}
@@ -162,7 +175,8 @@ class CPUPlan(RunPlan[CPUBound]):
                 number = places.setdefault((kernel.name, touched), len(places) + 1)
                 if number > len(self.alike):
                     tasks = tuple([place(phase.tasks) for phase in kernel.phases])
-                    self.alike.append(AlikeWorks(kernel, tasks, tuple(map(place, touched))))
+                    names = _depends_on(kernel, touched)
+                    self.alike.append(AlikeWorks(kernel, tasks, tuple(map(place, touched)), names))
                 self.alike_of[at] = number
         self.scratch = sorted({place(alike.kernel.scratch) for alike in self.alike})
         """The bytes that each thread needs, by their places among the numbers."""
@@ -183,6 +197,13 @@ class CPUPlan(RunPlan[CPUBound]):
             numbers = self._flops[kernel.name] = Numbers()
             numbers.place(kernel.open_flops)
         return numbers.of(dims)[0]
+
+
+def _depends_on(kernel: Kernel, touched: Iterable[Dim]) -> tuple[str, ...]:
+    """Return the dims that the tasks, the operations and the bytes of a kernel depend on."""
+    own = kernel.cost[:1] if kernel.definition is None else (*kernel.definition.dims.values(),)
+    dims = *touched, *own, *[phase.tasks for phase in kernel.phases]
+    return tuple(dict.fromkeys([symbol.name for dim in dims for symbol in symbols(dim)]))
 
 
 def _check_called(node: Node, dims: Mapping[str, int]) -> None:

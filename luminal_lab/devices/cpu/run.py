@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from signal import SIGINT, raise_signal
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -22,6 +22,7 @@ from luminal_lab.devices.runtime.run import DeviceRun
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import look, write_over
 from luminal_lab.machines.here import available_memory
+from luminal_lab.tensor.versions import tell_of_change
 
 if TYPE_CHECKING:
     from luminal_lab.devices.cpu.program import CPUProgram, ProgramLibrary
@@ -68,7 +69,7 @@ class CPURun(DeviceRun[CPUBound]):
     plan: CPUPlan
     arrays: dict[int, Array]
     """What lies outside the arena, by slot: what was known, carried or returned, or looked at."""
-    owners: list[Array | None]
+    owners: Sequence[object]
     """What the other inputs lie in."""
     rewritten: Sequence[Array] = ()
     """The arrays that it writes over and returns again, if they are those of the last run."""
@@ -116,8 +117,10 @@ class CPURun(DeviceRun[CPUBound]):
         self.arrays.update(zip(last.inputs, arrays, strict=True))
         return last
 
-    def _find_carried(self, carried: Iterable[tuple[Node, int]], *, may_overwrite: bool) -> None:
+    def _find_carried(self, carried: Sequence[tuple[Node, int]], *, may_overwrite: bool) -> None:
         plan, values = self.plan, self.plan.values
+        if carried and may_overwrite:
+            tell_of_change()  # so that no other program keeps what is to be written over
         for node, slot in carried:
             array = self.environment.data(node)
             block = self.program.blocks.owner(array) if may_overwrite else None

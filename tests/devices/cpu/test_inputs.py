@@ -1,6 +1,7 @@
 """Where inputs are: found again wherever they have changed, and only there."""
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.parse import parse
 from luminal_lab.devices.cpu.inputs import InputPointers
+from luminal_lab.tensor.versions import Versions, tell_of_change
 from tests.needs import need
 
 GRAPH = parse("graph main(%a: f32[2], %b: f32[2]) -> (%1) {\n  %1 = add %a, %b : f32[2]\n}\n")
@@ -92,6 +94,52 @@ def test_a_copy_for_one_run_is_made_again_for_the_next(pointers):
         assert copy.tolist() == [3.0, value]
         assert pointers.addresses[1] == copy.ctypes.data
     assert session.asked == "abb"
+
+
+def steadily(session: Session, steady: object = 0) -> Environment:
+    """Return an environment in which the input a is a parameter."""
+    versions = Versions(session.versions)
+    versions.lent, versions.steady = {INPUTS["a"].id}, steady
+    return session.environment()._replace(versions=versions)
+
+
+def test_parameters_are_not_looked_at_until_one_changes(pointers):
+    session = Session(a=floats(1, 2), b=floats(3, 4))
+    for _ in range(3):
+        pointers.find(steadily(session))
+    session.set("b", floats(5, 6))
+    pointers.find(steadily(session))
+    assert session.asked == "abb"
+    assert pointers.addresses.tolist() == session.addresses()
+    tell_of_change()
+    session.set("a", floats(7, 8))
+    pointers.find(steadily(session, 1))
+    assert session.asked == "abba"
+    assert pointers.addresses.tolist() == session.addresses()
+
+
+@pytest.mark.parametrize("change", ["set", "unload"])
+def test_a_weight_that_changes_is_kept_by_nobody(change):
+    need("cc")
+    layer = ll.nn.Linear(2, 1, bias=False)
+    layer.weight.set(lambda: np.ones((1, 2), np.float32))
+    cx = ll.Graph()
+    x = cx.tensor((1, 2), name="x").set([[1, 2]])
+    y = layer(x).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    for value in (1, 2, 3):
+        x.set([[value, 2]])
+        cx.execute()
+    old = weakref.ref(layer.weight.value.base)
+    if change == "set":
+        layer.weight.set([[2, 2]])
+    else:
+        layer.weight.unload()
+    gc.collect()
+    assert old() is None
+    x.set([[1, 1]])
+    cx.execute()
+    assert y.item() == (4 if change == "set" else 2)
 
 
 def test_a_run_sees_each_change_of_an_input_or_a_weight():
