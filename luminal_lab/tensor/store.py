@@ -538,7 +538,8 @@ class Store(Sources):
             versions = {id: parameter.version for id, parameter in self._lent.items()}
             changed.update(id for id, _ in versions.items() - self._versions.items())
             self._given |= versions
-        self._given.lent, self._given.steady = self._lent, known_at
+        if self._lent:
+            self._given.lent, self._given.steady = self._lent, known_at
         known = self._known(reach, changed, dims)
         steps: list[NodeStep] | None = [] if trace else None
         values = _interpret(

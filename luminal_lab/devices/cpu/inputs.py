@@ -29,6 +29,7 @@ class InputPointers:
     def __init__(self, inputs: Sequence[tuple[Node, int]]) -> None:
         self._nodes = [node for node, _ in inputs]
         self._ids = [node.id for node in self._nodes]
+        self._all = range(len(inputs))
         self.slots = np.array([slot for _, slot in inputs], np.int64)
         self._place_of = {slot: at for at, (_, slot) in enumerate(inputs)}
         self.addresses = np.zeros(len(inputs), np.uintp)
@@ -48,14 +49,15 @@ class InputPointers:
         if environment.data != self._source:  # versions of one session mean nothing in another
             self._versions, self._source = [UNKNOWN] * len(self._ids), environment.data
             self.let_go()
-        held, versions = self._held, environment.versions  # a thread may change a parameter now
-        steady = versions.steady if isinstance(versions, Versions) else None
-        if held is not None and steady == self._steady:
+        versions, held = environment.versions, self._held  # which a thread may take away now
+        if not isinstance(versions, Versions) or versions.steady is None:
+            return self._found(self._all, environment)
+        is_steady, self._steady = versions.steady == self._steady, versions.steady
+        if held is not None and is_steady:
             return [held, *self._found(self._others, environment)]
-        owners = self._found(range(len(self._ids)), environment)
-        if isinstance(versions, Versions) and steady is not None and steady == self._steady:
+        owners = self._found(self._all, environment)
+        if is_steady:
             self._hold(owners, versions.lent)
-        self._steady = steady
         return owners
 
     def let_go(self) -> None:
