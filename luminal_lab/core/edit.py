@@ -21,6 +21,7 @@ from luminal_lab.core.ir import (
     NodeLike,
     NodeLookup,
     Signature,
+    Table,
     check_ir,
     in_order,
 )
@@ -78,6 +79,10 @@ def _apply(ir: IR, steps: Iterable[tuple[Sequence[Node], Sequence[Node], Signatu
         for node in come:
             table.set(node.id, node)
         signature = then
+    return _changed(ir, table, signature)
+
+
+def _changed(ir: IR, table: Table, signature: Signature) -> IR:
     return IR(table, name=ir.name, **signature._asdict())
 
 
@@ -121,7 +126,6 @@ class Edit(NodeLookup):
         """The inputs that are parameters, each with its storage form."""
         self.refusals: dict[tuple[str, int], Refusal] = {}
         self._firing = self._lifted = 0
-        self._own = set[int]()
         self._because: tuple[str, str] | None = None
 
     @cached_property
@@ -135,8 +139,8 @@ class Edit(NodeLookup):
     @cached_property
     @override
     def readers(self) -> dict[int, dict[int, None]]:
-        """The ids of the nodes that read a node; the base's own until they change."""
-        return self.base.readers.copy()
+        """The ids of the nodes that read a node: the base's own until the first change."""
+        return self.base.readers
 
     def ir(self) -> IR:
         """Return the graph as it is now; untouched records are the same objects as before.
@@ -148,7 +152,7 @@ class Edit(NodeLookup):
         """
         if self.signature == self.base.signature and self.table.shares_all(self.base.table):
             return self.base
-        return IR(self.table.copy(), name=self.name, **self.signature._asdict())
+        return _changed(self.base, self.table.copy(), self.signature)
 
     def __iter__(self) -> Iterator[Node]:
         """Iterate over the nodes as they are at the beginning, in order."""
@@ -315,11 +319,10 @@ class Edit(NodeLookup):
         after: tuple[Node, ...],
         signature: Signature,
     ) -> None:
+        if not self.log:
+            self.readers = {id: users.copy() for id, users in self.readers.items()}
         names: dict[str, int] | None = self.__dict__.get("names")  # unless nobody has asked
         readers = self.readers
-        for id in {id for record in (*before, *after) for id in record.sources} - self._own:
-            readers[id] = {**readers.get(id, {})}
-            self._own.add(id)
         for record in before:
             self.table.set(record.id, None)
             if names is not None:
@@ -331,7 +334,7 @@ class Edit(NodeLookup):
             if names is not None:
                 names[record.name] = record.id
             for id in record.sources:
-                readers[id][record.id] = None
+                readers.setdefault(id, {})[record.id] = None
         given, because = self._because or (rule, "")
         change = kind, rule or given, node, into, before, after, (self.signature, signature)
         self.log.append(LogEntry(*change, self._firing, because))

@@ -41,7 +41,7 @@ def verify(ir: IR, known: IR | None = None) -> None:
         if fresh is None:
             _verify_nodes(graph)
             fresh = graph.nodes
-        verify_signature(graph, fresh)
+        verify_signature(graph)
         for node in fresh:
             body = node.op.body_of()
             if body is not None and id(body) not in done:
@@ -85,13 +85,13 @@ def _fresh_nodes(ir: IR, known: IR) -> Sequence[Node] | None:
     None means doubt: a check of all nodes then names the fault and the node.
     """
     differing = {id: node for id, node in ir.table.differing(known.table) if node is not None}
+    placed: set[int] = set()
     are_in_place = all(id == node.id for id, node in differing.items())
-    placed, is_usual = set[int](), are_in_place and ir.input_ids == known.input_ids
     for id, _, sources, _, _, _ in ir.nodes:
-        if not (is_usual and placed.issuperset(sources)):
+        if not (are_in_place and placed.issuperset(sources)):
             return None
         placed.add(id)
-    fresh, flat = [node for node in ir.nodes if node.id in differing], ir.table.flat
+    fresh = [node for node in ir.nodes if node.id in differing]
     names, right = set[str](), set[Hashable]()
     for node in fresh:
         old, name = known.table.get(node.id), node.meta.name
@@ -104,7 +104,7 @@ def _fresh_nodes(ir: IR, known: IR) -> Sequence[Node] | None:
             if is_taken or name in names or not NAME.fullmatch(name):
                 return None
             names.add(name)
-        sources = [flat[id] or node for id in node.sources]
+        sources = ir.sources(node)
         key = node.op, node.types, *[s if s.extra else s.type for s in sources]
         if key not in right and not _is_right(node, sources, known):
             return None
@@ -145,11 +145,8 @@ def _verify_dims(ir: IR, node: Node, dims: dict[str, Symbol]) -> None:
             _fail(ir, node, f"it mentions the dim {both}")
 
 
-def verify_signature(ir: IR, fresh: Sequence[Node] | None = None) -> None:
-    """Raise a VerifyError unless a graph whose nodes are right satisfies laws 4 and 5.
-
-    `fresh` are the nodes that a verified graph with the same inputs does not have.
-    """
+def verify_signature(ir: IR) -> None:
+    """Raise a VerifyError unless a graph whose nodes are right satisfies laws 4 and 5."""
     listed = Counter(ir.input_ids)
     for id in ir.input_ids:
         node = ir.table.get(id)
@@ -159,9 +156,9 @@ def verify_signature(ir: IR, fresh: Sequence[Node] | None = None) -> None:
             _fail(ir, node, "the signature lists it, but it is not an input")
         if listed[id] > 1:
             _fail(ir, node, "the signature lists it twice")
-    for node in ir.nodes if fresh is None else fresh:
-        if isinstance(node.op, Input) and node.id not in listed:
-            _fail(ir, node, "it is an input that the signature does not list")
+    if len(ir.input_ids) != sum([isinstance(op, Input) for _, op, _, _, _, _ in ir.table]):
+        missing = [n for n in ir.nodes if isinstance(n.op, Input) and n.id not in listed]
+        _fail(ir, missing[0], "it is an input that the signature does not list")
     _verify_ends(ir)
 
 

@@ -365,7 +365,6 @@ class _Compiling:
             _check_face(before, after)
         except LabError as error:
             raise self._failed(pass_, error, edit) from error
-        ir.readers = _readers(ir, self.ir)
         self.ir = ir
         self.verify_seconds += perf_counter() - start
 
@@ -389,22 +388,6 @@ class _Compiling:
         )
         told.snapshots = tuple(self.snapshots)
         return told
-
-
-def _readers(ir: IR, before: IR) -> dict[int, dict[int, None]]:
-    """Return the readers of a graph's nodes: those of the graph before but near its changes."""
-    changed: dict[int, set[int]] = {}
-    for id, node in ir.table.differing(before.table):
-        for record, note in ((before.table.get(id), set[int].discard), (node, set[int].add)):
-            for source in () if record is None else record.sources:
-                if source not in changed:
-                    changed[source] = {*before.readers.get(source, ())}
-                note(changed[source], id)
-    readers = before.readers | {id: dict.fromkeys(sorted(ids)) for id, ids in changed.items()}
-    for id, ids in changed.items():
-        if not ids:
-            del readers[id]
-    return readers
 
 
 def _slip(error: Exception) -> str | None:
