@@ -312,7 +312,7 @@ def test_what_a_class_lacks_is_said_when_it_is_first_used(
 )
 def test_a_wrong_infer_is_told_from_a_wrong_number_of_sources(infer: str, message: str):
     op = mine(f"{FROZEN}    def infer(self, x):\n        {infer}")()
-    ir = parse("graph g(%x: f32[2]) -> (%x) {}")
+    ir = ll.parse("graph g(%x: f32[2]) -> (%x) {}")
     with pytest.raises(DefinitionError, match=re.escape(message)):
         result_types(op, [ir["x"]])
     with pytest.raises(GraphError, match="it takes the sources x; 0 were given"):
