@@ -3,6 +3,7 @@
 import { button, div, fill, h, link } from "../parts/dom";
 import { paint, rampOf, scaleOf, sides } from "../parts/heat";
 import { eachFrame, type Machine, type Result, type Value } from "../data/machine";
+import { knowsGpu } from "../data/gpu";
 import { statistics } from "../data/numbers";
 import { knob, type Knob } from "./controls";
 import { ofPython } from "../graph/overlays";
@@ -67,6 +68,7 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
   const begin = (): void => {
     const knobs = machine.inputs.map((_, at) => knob(machine, at));
     const results = machine.results.map((result) => resulted(machine, result, knobs));
+    const choice = knowsGpu() ? gpuSwitch(machine) : null;
     const nodes = nodeRows(store, machine, host), colours = h("input", { type: "checkbox", checked: true, onchange: () => colour() });
     let calm: ReturnType<typeof setTimeout> | undefined;
     const colour = (): void => {
@@ -85,11 +87,14 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
     };
     const draw = (): void => {
       try {
-        machine.spent = 0;
+        const { isByGpu } = machine;
+        if (!isByGpu) machine.spent = 0;
         const began = performance.now();
         for (const one of [nodes, ...knobs, ...results]) one.draw(); // what measures comes first
+        const drawn = performance.now() - began - (isByGpu ? 0 : machine.spent);
         note.classList.add("ll-ran");
-        note.textContent = `computed in ${milliseconds(machine.spent)}, drawn in ${milliseconds(performance.now() - began - machine.spent)}`;
+        note.textContent = `computed ${isByGpu ? "by WebGPU " : ""}in ${milliseconds(machine.spent)}, drawn in ${milliseconds(drawn)}`;
+        choice?.draw();
         clearTimeout(calm);
         calm = setTimeout(colour, CALM);
       } catch (error) {
@@ -102,6 +107,7 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
       knobs.length ? knobs.map(({ element }) => element) : h("p", { class: "ll-faint" }, "It has no inputs."),
       results.map(({ element }) => element),
       h("label", null, colours, " colour the graph by its values"),
+      choice?.element,
       nodes.element,
     );
     draw();
@@ -111,6 +117,30 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
   // A pane that was laid out anew goes on.
   if (machine.isRunning) begin();
   return { dispose: () => stops.forEach((stop) => stop()) };
+}
+
+/** The switch to WebGPU and back, which says why it is off. */
+function gpuSwitch(machine: Machine): Part {
+  const said = h("p", { class: "ll-faint", role: "status" });
+  const box = h("input", {
+    type: "checkbox", onchange: () => {
+      box.disabled = true;
+      const done = (): void => {
+        box.disabled = false;
+        draw();
+      };
+      machine.switched(box.checked).then(done, (error: Error) => {
+        machine.failure = error.message;
+        done();
+      });
+    },
+  });
+  const draw = (): void => {
+    if (!box.disabled) box.checked = machine.isByGpu;
+    const text = machine.why ? `Not by WebGPU: ${machine.why}` : machine.failure && `WebGPU stays off: ${machine.failure}`;
+    if (said.textContent !== text) said.textContent = text;
+  };
+  return { element: h("div", null, !machine.why && h("label", null, box, " run by WebGPU"), said), draw };
 }
 
 function milliseconds(value: number): string {
