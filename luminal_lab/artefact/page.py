@@ -16,6 +16,7 @@ import numpy as np
 
 from luminal_lab.artefact.contents import Contents, Given, Names, Weight, refused
 from luminal_lab.artefact.folder import FIRST
+from luminal_lab.artefact.shaders import shaders
 from luminal_lab.artefact.source import Source
 from luminal_lab.artefact.spread import Spread, spread
 from luminal_lab.artefact.targets import target_of
@@ -93,6 +94,7 @@ def computing(
             for one, array in zip(contents.inputs, given, strict=True)
         ],
         **_table(made, contents, {} if file is None else file.offsets),
+        "gpu": shaders(contents, dims, step, contents.plans[0][1].works),
         **more,
     }  # fmt: skip
     words = json.dumps(header, separators=(",", ":")).encode()

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-KEYS = {"format", "name", "machine", "library", "weights", "interface"}
-
 
 class Model:
     """A model in a folder: called with arrays by name, it returns a dict of arrays by name.
@@ -21,29 +19,32 @@ class Model:
 
     def __init__(self, folder: str | Path = ".") -> None:
         folder = Path(folder).absolute()
-        about: Any = json.loads((folder / "model.json").read_text("utf-8"))
-        if not hasattr(about, "keys") or not about.keys() >= KEYS or about["format"] != 1:
-            raise ValueError(f"{folder}/model.json is damaged, or its format is not 1")
-        self.name, library = about["name"], folder / about["library"]
-        self.inputs, self.outputs, self.dims = about["interface"]
-        here = f"{platform.machine()}-{platform.system()}".lower()
-        here = here.replace("amd64", "x86_64").replace("arm64", "aarch64")
-        if here != about["machine"]:
-            raise OSError(f"{library.name} is for {about['machine']}, and this is {here}; run make")
+        keys = "name", "library", "machine", "weights", "interface"
+        try:
+            about: Any = json.loads((folder / "model.json").read_bytes())
+            self.name, code, machine, some, named = (about[k] for k in keys if about["format"] == 1)
+            (self.inputs, self.outputs, self.dims), library = named, folder / code
+        except (LookupError, RecursionError, TypeError, ValueError) as why:
+            raise ValueError(f"{folder}/model.json is damaged, or not of format 1: {why}") from why
+        here = platform.machine().lower().replace("amd64", "x86_64").replace("arm64", "aarch64")
+        here = f"{here}-{platform.system().lower()}"
+        if here != machine:
+            raise OSError(f"{library.name} is for {machine}, and this is {here}; run make")
         if not library.is_file():
             raise OSError(f"{library} is not there; make compiles it")
         code, pointer = ctypes.CDLL(str(library)), ctypes.c_void_p
         words = "open", "sizes_of", "run", "says", "interface"
-        calls = [getattr(code, f"{self.name}_{word}") for word in words]
-        self._open, self._sizes, self._run, self._says, interface = calls
+        calls: list[Any] = [getattr(code, f"{self.name}_{word}", None) for word in words]
+        for says in filter(None, calls[3:]):
+            says.restype = ctypes.c_char_p
+        known = hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+        if not all(calls) or calls[-1]().decode() != known:
+            raise OSError(f"{library.name} is not the library that model.json is about; run make")
+        self._open, self._sizes, self._run, self._says, _ = calls
         self._open.argtypes, self._sizes.argtypes = [pointer, ctypes.c_size_t], [pointer] * 2
         self._run.argtypes = [*[pointer] * 5, ctypes.c_uint32]
-        self._says.restype = interface.restype = ctypes.c_char_p
-        known = hashlib.sha256(json.dumps(about["interface"]).encode()).hexdigest()[:32]
-        if interface().decode() != known:
-            raise OSError(f"{library.name} is not the library that model.json is about; run make")
         file = folder / "weights.safetensors"
-        exists = about["weights"] and file.stat().st_size
+        exists = some and file.stat().st_size
         self._weights = np.memmap(file, np.uint8, "r") if exists else np.zeros(1, np.uint8)
         self._check(self._open(self._weights.ctypes.data, self._weights.size))
 
@@ -55,8 +56,7 @@ class Model:
         dims = (ctypes.c_int64 * max(1, len(sizes)))(*sizes)
         axes = (ctypes.c_int64 * (1 + sum(one["rank"] for one in self.inputs + self.outputs)))()
         self._check(self._sizes(dims, axes))
-        arena, *left = axes
-        outputs, new = dict[str, np.ndarray](), list[np.ndarray]()
+        (arena, *left), outputs, new = axes, dict[str, np.ndarray](), list[np.ndarray]()
         for at, one in enumerate(self.inputs + self.outputs):
             name, shape, left = one["name"], tuple(left[: one["rank"]]), left[one["rank"] :]
             if at < len(self.inputs):

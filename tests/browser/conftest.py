@@ -1,6 +1,6 @@
 """A real Chromium for tests: a page of its own for each, of which nothing goes unnoticed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,14 +27,14 @@ def _the_script_is_built():
 
 
 @contextmanager
-def launched(playwright: Any = None) -> Iterator[Any]:
+def launched(playwright: Any = None, arguments: Sequence[str] = ARGUMENTS) -> Iterator[Any]:
     """Start the browser, with a Playwright that runs already or with one of its own."""
     path = need("chromium")
     if playwright is None:
         with need("playwright.sync_api").sync_playwright() as own, launched(own) as browser:
             yield browser
         return
-    browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+    browser = playwright.chromium.launch(executable_path=path, args=[*arguments])
     yield browser
     browser.close()
 

@@ -17,8 +17,10 @@ from tests.browser.axe import faults
 from tests.browser.pages import LIMIT
 
 pytestmark = pytest.mark.needs("cc", "ziglang")
-VALUES = """() => {
+VALUES = """async () => {
   const {machine} = document.querySelector(".ll-machine");
+  machine.need(machine.header.ids);
+  await machine.settled();
   return Object.fromEntries(machine.header.ids.map((id) => [id, [...machine.value(id).numbers]]));
 }"""
 INPUT = """() => [...document.querySelector(".ll-machine").machine.input(0).numbers]"""

@@ -2,6 +2,7 @@
 // whose values are worked out where somebody looks, each at most once for what the inputs are.
 
 import { damaged, unpacked } from "./columns";
+import { Gpu, type Shaders } from "./gpu";
 import { arrayOf, decoded, encode, type Numbers } from "./numbers";
 
 /** How somebody changes an input. */
@@ -46,6 +47,7 @@ interface Header {
   readonly offsets: readonly number[];
   readonly reads: readonly (readonly number[])[];
   readonly makes: readonly (readonly number[])[];
+  readonly gpu: Shaders;
 }
 
 /** The numbers of a value, row by row. */
@@ -93,6 +95,14 @@ export class Machine {
   /** Milliseconds of the launches since somebody last began to count. */
   spent = 0;
   private running: Running | null = null;
+  /** What launches by WebGPU, while the switch says so; and what it has yet to launch. */
+  private gpu: Gpu | null = null;
+  private readonly asked = new Set<number>();
+  /** The launches whose inputs have changed since the GPU began. */
+  private readonly stale = new Set<number>();
+  private settling: Promise<void> | null = null;
+  /** Why WebGPU has stopped by itself; empty if it has not. */
+  failure = "";
   private readonly index: ReadonlyMap<number, number>;
   /** The launch that makes each place. */
   private readonly maker = new Map<number, number>();
@@ -200,7 +210,10 @@ export class Machine {
     const { dtype } = this.inputs[at]!, array = this.running?.inputs[at];
     if (!array) return;
     for (let k = 0; k < numbers.length; k++) encode(dtype, array, from + k, numbers[k]!);
-    for (const launch of this.behind[at]!) this.fresh[launch] = 0;
+    for (const launch of this.behind[at]!) {
+      this.fresh[launch] = 0;
+      this.stale.add(launch);
+    }
     this.changed();
   }
 
@@ -234,6 +247,11 @@ export class Machine {
       todo.push(...header.reads[launch]!);
     }
     if (!launches.size) return;
+    if (this.gpu) {
+      for (const launch of launches) this.asked.add(launch);
+      this.settling ??= this.settle(this.gpu, running);
+      return;
+    }
     const asked = new Uint8Array(running.calls.memory.buffer, running.asked, this.fresh.length).fill(0);
     for (const launch of launches) asked[launch] = 1;
     const began = performance.now();
@@ -241,6 +259,69 @@ export class Machine {
     this.spent += performance.now() - began;
     this.check(code);
     for (const launch of launches) this.fresh[launch] = 1;
+  }
+
+  // -- WebGPU --------------------------------------------------------------------------------------
+
+  /** Why nothing of this page runs by WebGPU in any browser; empty if it may. */
+  get why(): string {
+    return this.header.gpu.why ?? "";
+  }
+
+  get isByGpu(): boolean {
+    return this.gpu !== null;
+  }
+
+  /** Launch by WebGPU from now on, or by WebAssembly again. */
+  async switched(toGpu: boolean): Promise<void> {
+    const { running, header, gpu: before } = this;
+    if (!running || toGpu === this.isByGpu) return;
+    const gpu = toGpu ? await Gpu.start(header.gpu) : null, memory = running.calls.memory.buffer;
+    this.gpu = null;
+    await this.settling;
+    before?.stop();
+    // What is read and never made: the weights.
+    running.places.forEach((begin, place) => this.maker.has(place) || gpu?.put(place, memory, begin));
+    this.gpu = gpu;
+    this.failure = "";
+    this.fresh.fill(0);
+    this.changed();
+  }
+
+  /** Wait until the values are those of the inputs: a GPU answers later. */
+  async settled(): Promise<void> {
+    while (this.settling) await this.settling;
+  }
+
+  /** Launch what is asked for until there is no more, and put the results where WebAssembly has its own. */
+  private async settle(gpu: Gpu, { calls, places }: Running): Promise<void> {
+    const { header, asked, stale, fresh } = this, memory = calls.memory.buffer;
+    await null; // so that what draws asks for all of it first
+    try {
+      while (gpu === this.gpu) {
+        const launches = [...asked].filter((launch) => !fresh[launch]).sort((a, b) => a - b);
+        asked.clear();
+        stale.clear();
+        if (!launches.length) break;
+        const began = performance.now();
+        header.inputs.forEach((_, place) => gpu.put(place, memory, places[place]!));
+        const isRight = await gpu.run(launches, launches.flatMap((launch) => header.makes[launch]!), (place, bytes) => new Uint8Array(memory).set(bytes, places[place]));
+        if (gpu !== this.gpu) break;
+        this.check(isRight ? 0 : 4);
+        this.spent = performance.now() - began;
+        for (const launch of launches) if (!stale.has(launch)) fresh[launch] = 1;
+        this.changed();
+      }
+    } catch (error) {
+      // WebAssembly goes on; if it is the inputs that are wrong, it says so itself.
+      this.failure = (error as Error).message;
+      this.gpu = null;
+      gpu.stop();
+      fresh.fill(0);
+      this.changed();
+    } finally {
+      this.settling = null;
+    }
   }
 
   /** The value of a node; null if the page has none. */

@@ -1,8 +1,9 @@
 // A compile that runs in the page: a button, then its inputs, its results, and each node's value.
 
 import { button, div, fill, h, link } from "../parts/dom";
-import { paint, rampOf, scaleOf, sides } from "../parts/heat";
+import { paint, rampOf, scaleOf, sides, strip } from "../parts/heat";
 import { eachFrame, type Machine, type Result, type Value } from "../data/machine";
+import { knowsGpu } from "../data/gpu";
 import { statistics } from "../data/numbers";
 import { knob, type Knob } from "./controls";
 import { ofPython } from "../graph/overlays";
@@ -22,11 +23,13 @@ css`
 .ll-class > i { height: 12px; background: var(--ll-edge); border-radius: 2px; min-width: 1px; } .ll-class.ll-most > i { background: var(--ll-accent); } .ll-class.ll-most { font-weight: 600; }
 .ll-class > :last-child { text-align: right; }
 .ll-resulted { margin: 0 0 10px; } .ll-resulted > h3 { font-size: 12px; font-weight: 600; margin: 0 0 3px; } .ll-large { font: 600 20px var(--ll-mono); }
-.ll-nodes { border-top: 1px solid var(--ll-line); margin-top: 4px; font: 11px var(--ll-mono); }
+.ll-nodes { position: relative; border-top: 1px solid var(--ll-line); margin-top: 4px; font: 11px var(--ll-mono); }
 .ll-noderow { display: grid; grid-template-columns: minmax(0, 1fr) 15ch 62px; gap: 6px; align-items: center; height: 22px; contain: strict; }
 /* Each row is a picture of its own to the browser, and each frame puts all of them together that can be seen. */
 .ll-noderow:not([data-near]) { visibility: hidden; }
-.ll-noderow > :nth-child(2) { text-align: right; } .ll-noderow canvas, .ll-strip canvas { width: 62px; height: 14px; image-rendering: pixelated; border: 1px solid var(--ll-line); }
+.ll-noderow > :nth-child(2) { text-align: right; }
+/* One picture of the numbers of all rows in sight, and not one for each. */
+.ll-strips { position: absolute; right: 0; width: 62px; pointer-events: none; image-rendering: pixelated; }
 .ll-noderow > .ll-link { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font: inherit; text-decoration: none; }
 .ll-noderow[data-chosen] { background: var(--ll-chosen); }
 .ll-image { width: 100%; max-height: 180px; image-rendering: pixelated; border: 1px solid var(--ll-line); }
@@ -35,6 +38,8 @@ css`
 
 /** Up to so many rows of nodes are made. */
 const MOST = 400;
+/** A row is so high, and its strip of colours so wide and high. */
+const ROW = 22, STRIP = 62, THICK = 14;
 /** Rows are made visible so far beyond the view: Tab reaches them, and scrolls. */
 const AROUND = 6;
 /** After so many milliseconds without a change the picture gets its colours anew. */
@@ -67,6 +72,7 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
   const begin = (): void => {
     const knobs = machine.inputs.map((_, at) => knob(machine, at));
     const results = machine.results.map((result) => resulted(machine, result, knobs));
+    const choice = knowsGpu() ? gpuSwitch(machine) : null;
     const nodes = nodeRows(store, machine, host), colours = h("input", { type: "checkbox", checked: true, onchange: () => colour() });
     let calm: ReturnType<typeof setTimeout> | undefined;
     const colour = (): void => {
@@ -85,11 +91,14 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
     };
     const draw = (): void => {
       try {
-        machine.spent = 0;
+        const { isByGpu } = machine;
+        if (!isByGpu) machine.spent = 0;
         const began = performance.now();
         for (const one of [nodes, ...knobs, ...results]) one.draw(); // what measures comes first
+        const drawn = performance.now() - began - (isByGpu ? 0 : machine.spent);
         note.classList.add("ll-ran");
-        note.textContent = `computed in ${milliseconds(machine.spent)}, drawn in ${milliseconds(performance.now() - began - machine.spent)}`;
+        note.textContent = `computed ${isByGpu ? "by WebGPU " : ""}in ${milliseconds(machine.spent)}, drawn in ${milliseconds(drawn)}`;
+        choice?.draw();
         clearTimeout(calm);
         calm = setTimeout(colour, CALM);
       } catch (error) {
@@ -102,6 +111,7 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
       knobs.length ? knobs.map(({ element }) => element) : h("p", { class: "ll-faint" }, "It has no inputs."),
       results.map(({ element }) => element),
       h("label", null, colours, " colour the graph by its values"),
+      choice?.element,
       nodes.element,
     );
     draw();
@@ -111,6 +121,30 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
   // A pane that was laid out anew goes on.
   if (machine.isRunning) begin();
   return { dispose: () => stops.forEach((stop) => stop()) };
+}
+
+/** The switch to WebGPU and back, which says why it is off. */
+function gpuSwitch(machine: Machine): Part {
+  const said = h("p", { class: "ll-faint", role: "status" });
+  const box = h("input", {
+    type: "checkbox", onchange: () => {
+      box.disabled = true;
+      const done = (): void => {
+        box.disabled = false;
+        draw();
+      };
+      machine.switched(box.checked).then(done, (error: Error) => {
+        machine.failure = error.message;
+        done();
+      });
+    },
+  });
+  const draw = (): void => {
+    if (!box.disabled) box.checked = machine.isByGpu;
+    const text = machine.why ? `Not by WebGPU: ${machine.why}` : machine.failure && `WebGPU stays off: ${machine.failure}`;
+    if (said.textContent !== text) said.textContent = text;
+  };
+  return { element: h("div", null, !machine.why && h("label", null, box, " run by WebGPU"), said), draw };
 }
 
 function milliseconds(value: number): string {
@@ -188,22 +222,23 @@ function resulted(machine: Machine, result: Result, knobs: readonly Knob[]): Par
 /** A row for each node of the graph in sight; those out of sight are not drawn, and nothing is computed for them. */
 function nodeRows(store: Store, machine: Machine, view: HTMLElement): Part {
   const list = div("ll-nodes"), element = h("div", null, h("h2", null, "Every value"), list);
-  let rows: { id: number; row: HTMLElement; stats: HTMLElement; strip: HTMLCanvasElement }[] = [], shown = new Set<HTMLElement>(), laid = "";
+  const strips = h("canvas", { class: "ll-strips", width: STRIP, height: 1 });
+  let rows: { id: number; row: HTMLElement; stats: HTMLElement }[] = [], shown = new Set<HTMLElement>(), laid = "";
   const lay = (): void => {
     const { run, place } = store, key = `${place.run} ${place.stage} ${store.bundle.runs.length}`;
     if (key === laid) return;
     laid = key;
     const known = Array.from(run.lines(place.stage)).filter((row) => machine.has(run.id[row]!));
     rows = known.slice(0, MOST).map((at) => {
-      const id = run.id[at]!, stats = h("span"), strip = h("canvas", { width: 31, height: 1 });
+      const id = run.id[at]!, stats = h("span");
       const name = link([`%${run.name(at)} `, h("span", { class: "ll-faint" }, run.label(at))], () => store.select({ kind: "node", stage: store.place.stage, ids: [id] }), { title: run.text(at) });
-      return { id, row: div("ll-noderow", name, stats, strip), stats, strip };
+      return { id, row: div("ll-noderow", name, stats), stats };
     });
-    fill(list, rows.map(({ row }) => row), known.length > MOST && h("p", { class: "ll-faint" }, `and ${known.length - MOST} more: select one in the graph`));
+    fill(list, strips, rows.map(({ row }) => row), known.length > MOST && h("p", { class: "ll-faint" }, `and ${known.length - MOST} more: select one in the graph`));
   };
   const draw = (): void => {
     lay();
-    const { top, bottom } = view.getBoundingClientRect(), begin = list.getBoundingClientRect().top, high = rows[0]?.row.offsetHeight || 22;
+    const { top, bottom } = view.getBoundingClientRect(), begin = list.getBoundingClientRect().top, high = ROW;
     const first = Math.max(0, Math.floor((top - begin) / high)), last = Math.ceil((bottom - begin) / high);
     const near = new Set(rows.slice(Math.max(0, first - AROUND), Math.max(0, last + AROUND)).map(({ row }) => row));
     for (const row of shown) if (!near.has(row)) row.removeAttribute("data-near");
@@ -211,7 +246,8 @@ function nodeRows(store: Store, machine: Machine, view: HTMLElement): Part {
     shown = near;
     const seen = rows.slice(first, Math.max(first, last)), ramp = rampOf(list), { selected } = store;
     machine.need(seen.map(({ id }) => id));
-    for (const { id, row, stats, strip } of seen) {
+    const image = seen.length ? new ImageData(STRIP, ROW * seen.length) : null;
+    seen.forEach(({ id, row, stats }, at) => {
       const { numbers } = machine.value(id)!, step = Math.max(1, Math.ceil(numbers.length / 4096));
       let low = Infinity, high = -Infinity;
       for (let at = 0; at < numbers.length; at += step) {
@@ -220,9 +256,13 @@ function nodeRows(store: Store, machine: Machine, view: HTMLElement): Part {
         if (value > high) high = value;
       }
       stats.textContent = low === high ? brief(low) : `${brief(low, 2)} … ${brief(high, 2)}`;
-      paint(strip, numbers, [1, numbers.length], ramp, scaleOf(numbers, step), 62);
+      strip(image!, ROW * at + (ROW - THICK) / 2, THICK, numbers, ramp, scaleOf(numbers, step));
       row.toggleAttribute("data-chosen", selected?.kind === "node" && selected.ids.includes(id));
-    }
+    });
+    if (!image) return;
+    if (strips.height !== image.height) strips.height = image.height;
+    strips.style.top = `${ROW * first}px`;
+    strips.getContext("2d")?.putImageData(image, 0, 0);
   };
   view.addEventListener("scroll", () => requestAnimationFrame(draw));
   return { element, draw };

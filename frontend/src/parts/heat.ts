@@ -7,6 +7,7 @@ export interface Ramp {
   readonly ground: Colour;
   readonly below: Colour;
   readonly above: Colour;
+  readonly edge: Colour;
 }
 
 const KNOWN: Partial<Record<string, Ramp>> = {};
@@ -26,7 +27,7 @@ function ramp(element: Element, ink: boolean): Ramp {
     const bits = parseInt(style.getPropertyValue(`--ll-${name}`).trim().slice(1), 16) || 0x808080;
     return [bits >> 16, (bits >> 8) & 255, bits & 255];
   };
-  return { ground: colour("ground"), below: colour("accent"), above: colour(ink ? "text" : "heat") };
+  return { ground: colour("ground"), below: colour("accent"), above: colour(ink ? "text" : "heat"), edge: colour("line") };
 }
 
 /** The largest finite size of some numbers; 1 if all are 0. */
@@ -46,6 +47,30 @@ const MOST = 128;
 export function sides(shape: readonly number[]): readonly [rows: number, columns: number] {
   const across = shape.at(-1) ?? 1;
   return [shape.slice(0, -1).reduce((all, one) => all * one, 1), across];
+}
+
+/** Paint numbers as a strip across a picture, framed, some lines high. */
+export function strip({ data, width }: ImageData, top: number, high: number, numbers: ArrayLike<number>, ramp: Ramp, scale: number): void {
+  const many = numbers.length, begin = 4 * width * (top + 1), last = width - 1;
+  const put = (to: number, red: number, green: number, blue: number): void => {
+    data[to] = red;
+    data[to + 1] = green;
+    data[to + 2] = blue;
+    data[to + 3] = 255;
+  };
+  for (let x = 0; x < width; x++) {
+    const [red, green, blue] = ramp.edge, frame = 4 * width * top + 4 * x;
+    put(frame, red, green, blue);
+    put(frame + 4 * width * (high - 1), red, green, blue);
+    if (x === 0 || x === last || !many) put(begin + 4 * x, red, green, blue);
+    else put(begin + 4 * x, ...mixed(ramp, numbers[Math.floor(((x - 1) * many) / (width - 2))]!, scale));
+  }
+  for (let line = 1; line < high - 2; line++) data.copyWithin(begin + 4 * width * line, begin, begin + 4 * width);
+}
+
+function mixed({ ground, above, below }: Ramp, value: number, scale: number): Colour {
+  const side = value < 0 ? below : above, share = Number.isNaN(value) ? 1 : Math.min(1, Math.abs(value) / scale);
+  return [ground[0] + (side[0] - ground[0]) * share, ground[1] + (side[1] - ground[1]) * share, ground[2] + (side[2] - ground[2]) * share];
 }
 
 /** Paint numbers, rows by columns, a pixel for each; the style of the canvas makes them larger. */
