@@ -226,6 +226,7 @@ __all__ = [
     "diff",
     "dstack",
     "einsum",
+    "engines",
     "errors",
     "fft",
     "fields",
@@ -435,6 +436,8 @@ def __getattr__(name: str) -> object:
             return globals()[name]
     if name in ("devices", "nn", "search"):
         return import_module(f"luminal_lab.{name}")
+    if name == "engines":
+        return import_module("luminal_lab.workers.engines")
     if name in ("fft", "linalg"):
         return import_module(f"luminal_lab.tensor.{name}")
     if name in LATE:

@@ -58,7 +58,7 @@ class Engine(Protocol):
         """Raise if a mesh has more workers than there are."""
         ...
 
-    def run(self, mesh: Mesh, job: Job) -> Sequence[Mapping[int, Array]]:
+    def run(self, mesh: Mesh, job: Job, /) -> Sequence[Mapping[int, Array]]:
         """Return what each worker makes of a job; its parts of whole values alone are read."""
         ...
 
@@ -258,12 +258,13 @@ class ShardedProgram:
             parts,
             given,
             {local[id]: made[id] for id in ids},
+            {local[new] for new, _ in self.ir.carries if new in local},
         )
         results = self.how.engine.run(self.mesh, job)
-        return {
-            id: self._together(job, made[id], [result.get(local[id]) for result in results])
-            for id in ids
-        }
+        for id in ids:
+            given = [result.get(local[id]) for result in results]
+            job.returned[local[id]] = self._together(job, made[id], given)
+        return {id: job.returned[local[id]] for id in ids}
 
     def _together(self, job: Job, part: Part, results: Sequence[Array | None]) -> Array:
         """Return a whole value from the parts of all workers."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -46,13 +46,19 @@ class Job:
     """Their whole values, by the worker's ids."""
     wanted: Mapping[int, Part]
     """The values that are wanted, by their ids in the worker's last graph."""
+    carried: Set[int] = frozenset()
+    """Those that become inputs of the next run."""
+    returned: dict[int, Array] = field(default_factory=dict[int, Array])
+    """The whole values, once they are put together."""
 
     def __call__(self, rank: int) -> dict[int, Array]:
         """Return what a worker of this process computes, by the ids of its last graph."""
         own = dict(zip([part.local for part in self.parts], self.inputs(rank), strict=True))
-        environment = self.environment._replace(
-            data=lambda node: own[node.id], probes={}, versions=self.versions
-        )
+
+        def data(node: Node) -> Array:
+            return own[node.id]
+
+        environment = self.environment._replace(data=data, probes={}, versions=self.versions)
         return values(self.compiled(rank), environment, self.wanted.keys())
 
     @cached_property
@@ -62,10 +68,10 @@ class Job:
         ids = {part.local: part.whole.id for part in self.parts}
         return {local: versions[id] for local, id in ids.items() if id in versions}
 
-    def inputs(self, rank: int) -> Iterator[Array]:
-        """Yield what a worker has of each input."""
+    def inputs(self, rank: int, parts: Sequence[Part] | None = None) -> Iterator[Array]:
+        """Yield what a worker has of each input, or of some."""
         place = self.mesh.coordinates(rank)
-        for part in self.parts:
+        for part in self.parts if parts is None else parts:
             value = self.given[part.local]
             own = value[where(self.mesh, part.layout, value.shape, place)]
             yield np.ascontiguousarray(own).reshape(own.shape)
@@ -100,6 +106,14 @@ class Job:
         behind = f"after {nodes[done - 1]} {nodes[done - 1].op.name}, " if done else ""
         line = "" if node.meta.origin is None else f"\n{node.meta.origin}"
         return f"{behind}before {print_node(ir, node)}{line}"
+
+    def line(self, text: str) -> str | None:
+        """Return the text of a node with the user's line, which engines elsewhere do not have."""
+        ir = self.compiled(0).ir
+        node = next((node for node in ir if print_node(ir, node) == text), None)
+        if node is None or node.meta.origin is None:
+            return text or None
+        return f"{text}\n{node.meta.origin}"
 
 
 def meetings(ir: IR) -> list[Node]:

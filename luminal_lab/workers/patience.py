@@ -61,6 +61,10 @@ class Patience:
         """Return whether a worker has not been heard of for too long."""
         return self.now - self._heard.get(rank, 0.0) > self.limit
 
+    def met(self, rank: int) -> int:
+        """Return how many collectives a worker had come to when it was last heard of."""
+        return self._seen[rank].met if rank in self._seen else -1
+
     def still(self, rank: int, doing: Doing) -> bool:
         """Return whether a worker has done nothing but this, without progress, for too long."""
         seen = self._seen.get(rank)
