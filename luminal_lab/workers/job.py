@@ -25,6 +25,8 @@ from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import Collective, OwnPart, Worker
 from luminal_lab.workers.partition import Part
 
+MOST_LINES = 3
+"""The most lines of the user's that are shown of a stretch of nodes."""
 ANEW = "the others have ended, and the next run begins anew"
 
 
@@ -98,14 +100,22 @@ class Job:
         return meetings(self.compiled(0).ir)
 
     def stretch(self, done: int) -> str | None:
-        """Return where a worker is that has come to so many collectives: before which node."""
-        ir, nodes = self.compiled(0).ir, self.meetings
+        """Return where a worker is that has come to so many collectives: before which node.
+
+        The lines are those of the nodes on its way there.
+        """
+        ir, ends = self.compiled(0).ir, self.meetings
         if not ir.output_ids:
             return None
-        node = nodes[done] if done < len(nodes) else ir.outputs[-1]
-        behind = f"after {nodes[done - 1]} {nodes[done - 1].op.name}, " if done else ""
-        line = "" if node.meta.origin is None else f"\n{node.meta.origin}"
-        return f"{behind}before {print_node(ir, node)}{line}"
+        node = ends[done] if done < len(ends) else ir.outputs[-1]
+        behind = f"after {ends[done - 1]} {ends[done - 1].op.name}, " if done else ""
+        order = [other.id for other in ir]
+        first = order.index(ends[done - 1].id) + 1 if done else 0
+        last = order.index(node.id) + 1 if done < len(ends) else len(order)
+        way = [ir[id] for id in reversed(order[first:last])]
+        lines = dict.fromkeys(str(n.meta.origin) for n in way if n.meta.origin is not None)
+        shown = [*lines][:MOST_LINES]
+        return "\n".join([f"{behind}before {print_node(ir, node)}", *shown])
 
     def line(self, text: str) -> str | None:
         """Return the text of a node with the user's line, which engines elsewhere do not have."""
