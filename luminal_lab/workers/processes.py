@@ -34,9 +34,9 @@ class Processes:
     def unless_enough(self, mesh: Mesh) -> None:
         """Raise unless there are as many processes as workers."""
         if mesh.workers != self.size:
-            many = "1 process" if self.size == 1 else f"{self.size} processes"
+            many = "is 1 process" if self.size == 1 else f"are {self.size} processes"
             raise ArgumentError(
-                f"{mesh} has {mesh.workers} workers, and there are {many}",
+                f"{mesh} has {mesh.workers} workers, and there {many}",
                 hint=f"start as many, as mpiexec -n {mesh.workers} python … does",
             )
 
