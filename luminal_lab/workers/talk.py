@@ -32,6 +32,8 @@ from luminal_lab.workers.patience import Doing, Patience, Seen
 T = TypeVar("T")
 SUMMED: Final = "bBhHiIlLqQfd"
 """The dtypes that MPI adds."""
+LEAST: Final = 1 << 15
+"""The bytes up to which MPI's own all_reduce of two is the faster one."""
 ASK, TELL, FAIL = 101, 102, 103
 """What messages are, apart from collectives."""
 SPINS: Final = 2_000
@@ -162,6 +164,7 @@ class Talk:
         self.note: Callable[[int, int], None] | None = None
         """Takes the number of the run, and how far this worker has come, at each collective."""
         self._order: Mapping[int, int] = {}
+        self._memory: dict[str, Array] = {}
 
     @property
     def done(self) -> int:
@@ -257,24 +260,40 @@ class Talk:
     # -- collectives -------------------------------------------------------------------------------
 
     def all_reduce(self, x: Array, axis: str, kind: Literal["sum", "max"]) -> Array:
-        """Join what all give; what MPI has no numbers for is gathered, and joined in order."""
-        if x.dtype.char not in SUMMED:
-            first, *others = self.all_gather(x, axis)
-            for other in others:
-                first = np.add(first, other) if kind == "sum" else np.maximum(first, other)
-            return first
-        given, joined = np.ascontiguousarray(x), np.empty(x.shape, x.dtype)
+        """Join what all give: MPI does, but for dtypes that it has no numbers for, and of two.
+
+        Two send no more if each gets the other's, and both add the same two numbers.
+        """
+        members, given = self.members[axis], np.ascontiguousarray(x).reshape(x.shape)
+        is_pair = len(members) == 2 and x.nbytes > LEAST
+        if is_pair or x.dtype.char not in SUMMED:
+            join = np.add if kind == "sum" else np.maximum
+            first, *others = self._gathered(given, axis, self._scratch(axis, x))
+            joined = join(first, others[0]) if others else np.array(first)
+            for other in others[1:]:
+                joined = join(joined, other)
+            return np.asarray(joined)
+        joined = np.empty(x.shape, x.dtype)
         op = self.post.mpi.SUM if kind == "sum" else self.post.mpi.MAX
-        self.wait(self.comms[axis].Iallreduce(given, joined, op), self.members[axis], given, joined)
+        self.wait(self.comms[axis].Iallreduce(given, joined, op), members, given, joined)
         return joined
+
+    def _scratch(self, axis: str, x: Array) -> Array:
+        """Return memory for what all give, which is read before the call is over."""
+        size = len(self.members[axis]) * x.nbytes
+        if axis not in self._memory or self._memory[axis].size < size:
+            self._memory[axis] = np.empty(size, np.uint8)
+        return self._memory[axis][:size].view(x.dtype).reshape(len(self.members[axis]), *x.shape)
+
+    def _gathered(self, x: Array, axis: str, into: Array) -> list[Array]:
+        request = self.comms[axis].Iallgather(_bytes(x), _bytes(into))
+        self.wait(request, self.members[axis], x, into)
+        return [*into]
 
     def all_gather(self, x: Array, axis: str) -> list[Array]:
         """Return what all give."""
-        members, given = self.members[axis], np.ascontiguousarray(x)
-        gathered = np.empty((len(members), *x.shape), x.dtype)
-        sent, got = _bytes(given), _bytes(gathered)
-        self.wait(self.comms[axis].Iallgather(sent, got), members, given, gathered)
-        return [*gathered]
+        gathered = np.empty((len(self.members[axis]), *x.shape), x.dtype)
+        return self._gathered(np.ascontiguousarray(x), axis, gathered)
 
     def all_to_all(self, parts: list[Array], axis: str) -> list[Array]:
         """Return what all give for this worker."""

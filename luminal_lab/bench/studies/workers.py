@@ -26,9 +26,9 @@ ROWS, WIDTH, HIDDEN = 2048, 512, 2048
 
 def main() -> None:
     """Print the tables."""
-    engine = ll.engines.MPI()
+    engine: Any = ll.engines.MPI()
     world: Any = import_module("mpi4py.MPI").COMM_WORLD
-    ranks = engine._ranks  # pyright: ignore[reportPrivateUsage]
+    ranks = engine._ranks
     assert ranks is not None
     if world.size > 1:
         collectives(world, Talk(ranks.post, ll.Mesh(data=world.size), 9_000))
@@ -71,10 +71,10 @@ def in_turns(world: Any, calls: tuple[Callable[[], object], ...], rounds: int) -
     return [statistics.median(seconds) for seconds in times]
 
 
-def training(device: ll.Pipeline) -> Callable[[], object]:
+def training(device: ll.Pipeline, rows: int = ROWS) -> Callable[[], object]:
     """Return a step of training of an MLP, on a device."""
     cx = ll.Graph("step")
-    x, t = cx.tensor((ROWS, WIDTH), name="x"), cx.tensor((ROWS, WIDTH), name="t")
+    x, t = cx.tensor((rows, WIDTH), name="x"), cx.tensor((rows, WIDTH), name="t")
     w1, w2 = cx.tensor((WIDTH, HIDDEN), name="w1"), cx.tensor((HIDDEN, WIDTH), name="w2")
     error = (x @ w1).relu() @ w2 - t
     loss = (error * error).mean().named("loss").retrieve()
@@ -89,7 +89,7 @@ def training(device: ll.Pipeline) -> Callable[[], object]:
 
 
 def steps(world: Any, engine: Any) -> None:
-    """Print the milliseconds of a step: one worker alone, and all of them."""
+    """Print the milliseconds of a step: one worker alone, all of them, all of them in silence."""
     one = ll.CPUCompiler(threads=1)
     alone = training(one) if world.rank == 0 else lambda: None
     rows = {"x": ("data", None), "t": ("data", None)}
@@ -97,11 +97,14 @@ def steps(world: Any, engine: Any) -> None:
     if world.size > 1:
         plan = ll.sharding(ll.Mesh(data=world.size), rows)
         calls.append(training(ll.Sharded(plan, one, engine=engine)))
+        calls.append(training(one, ROWS // world.size))
     found = in_turns(world, tuple(calls), STEPS)
     say(world, f"a step on one worker {found[0] * 1e3:.1f} ms")
     if len(found) > 1:
         gain = f"{found[0] / found[1]:.2f} times as fast"
         say(world, f"on {world.size} workers {found[1] * 1e3:.1f} ms, {gain}")
+        limit = f"{found[0] / found[2]:.2f} times at most"
+        say(world, f"their rows at the same time, nothing sent {found[2] * 1e3:.1f} ms, {limit}")
 
 
 def say(world: Any, line: str) -> None:
