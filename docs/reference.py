@@ -35,7 +35,6 @@ LIBRARIES: dict[str, Any] = {
     "ll.fft": ll.fft,
     "ll.devices": ll.devices,
     "ll.search": ll.search,
-    "ll.engines": ll.engines,
     "luminal_lab.course": course,
 }
 """What has public names, by what users call it."""
@@ -143,7 +142,6 @@ WHOLE = {
     "nn": "ll.nn",
     "devices": "ll.devices",
     "search": "ll.search",
-    "sharding": "ll.engines",
     "course": "luminal_lab.course",
 }
 """The pages that have all names of a library, behind those that are listed."""

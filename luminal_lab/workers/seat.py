@@ -14,6 +14,7 @@ import os
 import platform
 import re
 import socket
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import luminal_lab
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import Node
@@ -104,7 +104,10 @@ SEAT = Seat()
 
 def versions() -> dict[str, str]:
     """Return what must be the same in all processes."""
-    return {"luminal_lab": luminal_lab.__version__, "Python": platform.python_version()}
+    return {
+        "luminal_lab": sys.modules["luminal_lab"].__version__,
+        "Python": platform.python_version(),
+    }
 
 
 def hello() -> str:
