@@ -55,6 +55,18 @@ def load_state(session: Store, path: str | Path) -> None:
     """Give a session what its next run starts from, from a file that `save_state` has written.
 
     All of the file is checked first: the session is changed as a whole, or not at all.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> cx = ll.Graph()
+    >>> count = cx.tensor((), name="count").set(5)
+    >>> total = cx.carry(count + 1, count)
+    >>> with TemporaryDirectory() as folder:
+    ...     ll.nn.save_state(cx, f"{folder}/state.safetensors")
+    ...     count = count.set(0)
+    ...     ll.nn.load_state(cx, f"{folder}/state.safetensors")
+    >>> cx.execute()
+    >>> total.item()
+    6.0
     """
     expect(session, Store, "load_state: the session is {}", "as in ll.nn.load_state(cx, path)")
     stored, nodes = stored_values(path), _carried(session)

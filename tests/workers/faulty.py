@@ -49,7 +49,8 @@ def training(rows: int = 8) -> tuple[ll.Graph, ll.Tensor]:
         cx.carry(weight - 0.1 * slope, weight)
     rng = np.random.default_rng(0)
     for tensor in (x, t, w1, w2):
-        tensor.set((rng.standard_normal(tensor.shape) / 4).astype("float32"))
+        shape = [int(str(dim)) for dim in tensor.shape]
+        tensor.set((rng.standard_normal(shape) / 4).astype("float32"))
     return cx, loss
 
 

@@ -81,7 +81,7 @@ def differs() -> None:
     engine = ll.engines.MPI()
     cx = ll.Graph("g")
     x = cx.tensor((4,), name="x").set([1, 2, 3, 4])
-    (x * (2.0 + engine.rank)).sum().retrieve()
+    (x * (2.0 + (engine.rank or 0))).sum().retrieve()
     cx.compile(ll.Sharded(ll.sharding(MESH, {"x": ("data",)}), engine=engine))
     try:
         cx.execute()

@@ -78,7 +78,7 @@ def test_what_engines_have_is_not_sent_again(
     cx, _ = training()
     cx.compile(ll.GenericCompiler(), ll.Sharded(ll.sharding(MESH, ROWS), ONE, engine=engine))
     sent: list[int] = []
-    engines: Any = engine._engines  # pyright: ignore[reportPrivateUsage]
+    engines: Any = engine._engines
     send = engines._send
 
     def noting(rank: int, *call: Any) -> Any:
