@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,6 +121,17 @@ def test_a_fault_is_named_within_ten_seconds_and_the_cluster_goes_on(
         cx.execute()
     assert time.monotonic() - begin < 10
     assert "y = (x.apply(Fault())" in str(caught.value)  # the user's line
+    np.testing.assert_allclose(losses(2, engine), losses(2, mesh=None), rtol=1e-5)
+
+
+def test_ctrl_c_ends_all_workers_and_the_cluster_goes_on(engine: ll.engines.MPI) -> None:
+    on_engines(engine, "import tests.workers.faulty")
+    cx, x, _ = faulty()
+    cx.compile(ll.Sharded(ll.sharding(MESH, {"x": ("data", None)}), engine=engine))
+    x.set(np.full((4, 2), 3))
+    threading.Timer(1.0, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        cx.execute()
     np.testing.assert_allclose(losses(2, engine), losses(2, mesh=None), rtol=1e-5)
 
 
