@@ -128,6 +128,7 @@ if TYPE_CHECKING:
     from luminal_lab.viz.live.beside import beside
     from luminal_lab.viz.live.predict import predict
     from luminal_lab.viz.live.story import story
+    from luminal_lab.workers import engines
     from luminal_lab.workers.compiler import Sharded
     from luminal_lab.workers.mesh import Mesh
     from luminal_lab.workers.plan import sharding
@@ -226,6 +227,7 @@ __all__ = [
     "diff",
     "dstack",
     "einsum",
+    "engines",
     "errors",
     "fft",
     "fields",
@@ -357,6 +359,13 @@ LATE = {
 """Names loaded on first use, with the module that defines each."""
 
 
+PARTS = {
+    **{name: name for name in ("devices", "nn", "search")},
+    **{name: f"tensor.{name}" for name in ("fft", "linalg")},
+    "engines": "workers.engines",
+}
+"""The parts that are modules, by the names that users have for them."""
+
 _lock, _begun = RLock(), Event()
 
 
@@ -433,10 +442,8 @@ def __getattr__(name: str) -> object:
         _begin()
         if name in globals():
             return globals()[name]
-    if name in ("devices", "nn", "search"):
-        return import_module(f"luminal_lab.{name}")
-    if name in ("fft", "linalg"):
-        return import_module(f"luminal_lab.tensor.{name}")
+    if name in PARTS:
+        return import_module(f"luminal_lab.{PARTS[name]}")
     if name in LATE:
         from luminal_lab.passes.collector import uncollected  # noqa: PLC0415  # loaded when used
         from luminal_lab.tensor.arguments import told_public  # noqa: PLC0415  # likewise

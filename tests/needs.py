@@ -32,7 +32,7 @@ PACKAGES: Final = {
     "graphviz": "graphs as Graphviz's text",
     "hatchling": "packages are built",
     "ipykernel": "notebooks",
-    "ipyparallel": "searches on a cluster of IPython's",
+    "ipyparallel": "searches and workers on a cluster of IPython's",
     "IPython": "cells and magics",
     "ipywidgets": "widgets",
     "jax": "XLA's compilers",
@@ -41,6 +41,7 @@ PACKAGES: Final = {
     "jupyterlab": "JupyterLab",
     "jupyterlab_server": "JupyterLab",
     "jupyterlite_pyodide_kernel": "pages of a classroom",
+    "mpi4py": "workers as processes",
     "nbclient": "notebooks",
     "nbconvert": "notebooks",
     "nbformat": "notebooks",
@@ -97,6 +98,8 @@ PROGRAMS: Final = {
 }
 """The names that a program may have, and what is said where none of them is on the PATH."""
 ROOT: Final = Path(__file__).resolve().parents[1]
+BESIDE: Final = Path(sys.executable).with_name("mpiexec")
+"""What the wheel brings, beside this Python."""
 DRIVERS: Final = [
     *Path("/usr/share/vulkan/icd.d").glob("*.json"),
     *([Path(__file__)] if sys.platform != "linux" else []),  # other systems have one of their own
@@ -107,6 +110,10 @@ FILES: Final = {
     "axe-core": (
         ROOT / "frontend/node_modules/axe-core/axe.min.js",
         "axe-core is not installed: make frontend",
+    ),
+    "mpiexec": (
+        BESIDE if BESIDE.is_file() else Path(shutil.which("mpiexec") or "none"),
+        "there is no mpiexec: pip install mpich",
     ),
     "pyodide": (
         ROOT / "frontend/node_modules/pyodide/pyodide.asm.wasm",

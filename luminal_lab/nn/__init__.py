@@ -35,6 +35,7 @@ from luminal_lab.nn.activation import (
 )
 from luminal_lab.nn.attention import MultiheadAttention
 from luminal_lab.nn.cache import KVCache
+from luminal_lab.nn.checkpoint import load_state, save_state
 from luminal_lab.nn.clip import clip_grad_norm, clip_grad_value, grad_norm
 from luminal_lab.nn.conv import (
     Conv1d,
@@ -220,6 +221,7 @@ __all__ = [
     "init",
     "kl_div",
     "l1_loss",
+    "load_state",
     "losses",
     "mae_loss",
     "margin_ranking_loss",
@@ -229,6 +231,7 @@ __all__ = [
     "nll_loss",
     "poisson_nll_loss",
     "rmse_loss",
+    "save_state",
     "schedules",
     "smooth_l1_loss",
     "soft_margin_loss",

@@ -10,18 +10,19 @@ A run cuts the inputs, runs all workers, and puts their parts of the outputs tog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from time import perf_counter
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, NodeStep, interpret
+from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
 from luminal_lab.errors import ArgumentError, PassError, expect, flag
@@ -35,6 +36,7 @@ from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.workers.bucket import Bucketing
 from luminal_lab.workers.communication import Communication
 from luminal_lab.workers.flow import Flow
+from luminal_lab.workers.job import Job, where
 from luminal_lab.workers.layout import Layout
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.partition import Part, Partitioned, partition
@@ -42,7 +44,6 @@ from luminal_lab.workers.plan import Sharding
 from luminal_lab.workers.shard import Shard
 from luminal_lab.workers.threads import Threads
 
-T = TypeVar("T")
 THREADS = Threads()
 DEEPEST = 50
 """How many levels of nested calls are inlined."""
@@ -57,8 +58,8 @@ class Engine(Protocol):
         """Raise if a mesh has more workers than there are."""
         ...
 
-    def run(self, mesh: Mesh, work: Callable[[int], T]) -> list[T]:
-        """Return what `work` returns for each worker."""
+    def run(self, mesh: Mesh, job: Job, /) -> Sequence[Mapping[int, Array]]:
+        """Return what each worker makes of a job; its parts of whole values alone are read."""
         ...
 
 
@@ -151,6 +152,7 @@ class Workers:
         sizes = specialise if device else None
         self.first = compile_ir(self.partitioned.ir, *passes, *device, specialise=sizes)
         self.pipeline, self.specialise = self.first.pipeline, specialise or {}
+        self._lock = Lock()
 
     @cached_property
     def positions(self) -> dict[int, int]:
@@ -159,24 +161,17 @@ class Workers:
 
     def each(self, count: int) -> list[Compilation]:
         """Return a compile for each worker: one program has one memory."""
-        while len(self._each) < count:
-            first = self.first
-            runner = self.pipeline.runner(first.ir, self.specialise)
-            given = self.pipeline, first.verify_seconds, runner, first.licence
-            self._each.append(Compilation(first.snapshots, *given))
-        return self._each[:count]
+        with self._lock:
+            while len(self._each) < count:
+                first = self.first
+                runner = self.pipeline.runner(first.ir, self.specialise)
+                given = self.pipeline, first.verify_seconds, runner, first.licence
+                self._each.append(Compilation(first.snapshots, *given))
+            return self._each[:count]
 
     @cached_property
     def _each(self) -> list[Compilation]:
         return [self.first]
-
-
-def _values(compiled: Compilation, environment: Environment, wanted: Set[int]) -> dict[int, Array]:
-    """Return the values of a worker's nodes; errors are told by the thread that started it."""
-    stored = compiled.storage.values(environment, wanted)
-    if compiled.runner is None:
-        return interpret(compiled.ir, environment, wanted=wanted, known=stored)
-    return compiled.runner.run(environment, wanted, stored)
 
 
 class ShardedProgram:
@@ -253,64 +248,32 @@ class ShardedProgram:
             else environment.data(part.whole)
             for part in parts
         }
-        compiles = workers.each(self.mesh.workers)
-
-        def work(rank: int) -> dict[int, Array]:
-            own = environment._replace(
-                data=self._data(parts, given, rank),
-                probes={},
-                versions={
-                    part.local: environment.versions[part.whole.id]
-                    for part in parts
-                    if part.whole.id in environment.versions
-                },
-            )
-            return _values(compiles[rank], own, {*local.values()})
-
-        results = self.how.engine.run(self.mesh, work)
-        return {
-            id: self._together(made[id], [result[local[id]] for result in results], environment)
-            for id in ids
-        }
-
-    def _data(
-        self, parts: Sequence[Part], given: Mapping[int, Array], rank: int
-    ) -> Callable[[Node], Array]:
-        """Return what a worker has of each input."""
-        place = self.mesh.coordinates(rank)
-        own: dict[int, Array] = {}
-        for part in parts:
-            value = given[part.local]
-            own_part = value[self._where(part.layout, value.shape, place)]
-            own[part.local] = np.ascontiguousarray(own_part).reshape(own_part.shape)
-
-        def data(node: Node) -> Array:
-            return own[node.id]
-
-        return data
-
-    def _where(
-        self, layout: Layout, shape: Sequence[int], place: Mapping[str, int]
-    ) -> tuple[slice, ...]:
-        """Return where in the whole value the part of a worker is."""
-        sizes = self.mesh.sizes
-        return tuple(
-            slice(place[word] * (dim // sizes[word]), (place[word] + 1) * (dim // sizes[word]))
-            if word in sizes
-            else slice(None)
-            for word, dim in zip(layout.dims, shape, strict=True)
+        job = Job(
+            self.mesh,
+            workers.partitioned.ir,
+            workers.pipeline,
+            workers.specialise,
+            lambda rank: workers.each(rank + 1)[rank],
+            environment,
+            parts,
+            given,
+            {local[id]: made[id] for id in ids},
+            {local[new] for new, _ in self.ir.carries if new in local},
         )
+        results = self.how.engine.run(self.mesh, job)
+        for id in ids:
+            given = [result.get(local[id]) for result in results]
+            job.returned[local[id]] = self._together(job, made[id], given)
+        return {id: job.returned[local[id]] for id in ids}
 
-    def _together(self, part: Part, results: Sequence[Array], environment: Environment) -> Array:
+    def _together(self, job: Job, part: Part, results: Sequence[Array | None]) -> Array:
         """Return a whole value from the parts of all workers."""
         node, layout = part.whole, part.layout
-        shape = ints(bound_shape(f"execute: {node}", node.shape, environment.dims))
+        shape = ints(bound_shape(f"execute: {node}", node.shape, job.environment.dims))
         whole = np.empty(shape, node.dtype.numpy)
-        cut = [word for word in layout.dims if word in self.mesh.sizes]
         for rank, value in enumerate(results):
-            place = self.mesh.coordinates(rank)
-            if not any(at for axis, at in place.items() if axis not in cut):
-                whole[self._where(layout, shape, place)] = value
+            if value is not None and job.gives(rank, layout):
+                whole[where(self.mesh, layout, shape, self.mesh.coordinates(rank))] = value
         return whole
 
 

@@ -38,13 +38,17 @@ class Communicator(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Worker:
-    """A worker at work: its place in the mesh, and whom it talks to."""
+    """A worker at work: its place in the mesh, whom it talks to, and how far it has come."""
 
     rank: int
     place: dict[str, int]
     communicator: Communicator
+    met: Op | None = None
+    """The collective that it came to last."""
+    waits: bool = False
+    """Whether it waits there for the others."""
 
 
 WORKER: ContextVar[Worker | None] = ContextVar("worker", default=None)
@@ -59,6 +63,13 @@ def _worker(op: Op) -> Worker:
             hint="ll.Sharded(plan) runs the graph of a worker, on all of them",
         )
     return worker
+
+
+def _met(op: Op) -> Communicator:
+    """Return whom this worker talks to, now that it has come to a collective."""
+    worker = _worker(op)
+    worker.met = op
+    return worker.communicator
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ class AllReduce(Collective):
 
     @override
     def eval(self, x: Array) -> Array:
-        return _worker(self).communicator.all_reduce(x, self.axis, self.kind)
+        return _met(self).all_reduce(x, self.axis, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +128,7 @@ class AllGather(Collective):
 
     @override
     def eval(self, x: Array) -> Array:
-        return np.concatenate(_worker(self).communicator.all_gather(x, self.axis), self.dim)
+        return np.concatenate(_met(self).all_gather(x, self.axis), self.dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +147,7 @@ class ReduceScatter(Collective):
     @override
     def eval(self, x: Array) -> Array:
         given = np.split(x, self.parts, self.dim)
-        first, *others = _worker(self).communicator.all_to_all(given, self.axis)
+        first, *others = _met(self).all_to_all(given, self.axis)
         joined = np.array(first)
         for other in others:
             joined = np.add(joined, other) if self.kind == "sum" else np.maximum(joined, other)
@@ -160,7 +171,7 @@ class AllToAll(Collective):
     @override
     def eval(self, x: Array) -> Array:
         given = np.split(x, self.parts, self.dim)
-        return np.concatenate(_worker(self).communicator.all_to_all(given, self.axis), self.other)
+        return np.concatenate(_met(self).all_to_all(given, self.axis), self.other)
 
 
 @dataclass(frozen=True, slots=True)

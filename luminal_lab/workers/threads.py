@@ -8,22 +8,25 @@ barriers of all others, which then end as well; its error is the one that is rai
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import process_time
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.workers.job import lost
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, Worker
+from luminal_lab.workers.patience import Patience, Seen
 
 T = TypeVar("T")
 MOST = 64
 """The most workers as threads."""
-PATIENCE = 60.0
-"""The seconds that a worker waits for the others."""
+POLL = 0.2
+"""The seconds between two looks at the workers."""
 
 
 class Group:
@@ -37,7 +40,11 @@ class Group:
 
     def wait(self) -> None:
         """Wait for the others."""
-        self.barrier.wait(PATIENCE)
+        worker = WORKER.get()
+        assert worker is not None, "workers wait"
+        worker.waits = True
+        self.barrier.wait()
+        worker.waits = False
 
     def meet(self, at: int, what: tuple[object, ...], value: object) -> list[Any]:
         """Return what all members give; it may be read until the next `wait`."""
@@ -93,9 +100,10 @@ class ThreadCommunicator:
 class Threads:
     """Run all workers of a mesh as threads of this process.
 
-    >>> from luminal_lab.workers.mesh import Mesh
-    >>> Threads().run(Mesh(data=2), lambda rank: 10 * rank)
-    [0, 10]
+        >>>     from luminal_lab.workers.job import lost
+    from luminal_lab.workers.mesh import Mesh
+        >>> Threads().run(Mesh(data=2), lambda rank: 10 * rank)
+        [0, 10]
     """
 
     name = "threads"
@@ -117,36 +125,54 @@ class Threads:
         }
         results: dict[int, T] = {}
         errors: dict[int, BaseException] = {}
+        workers: dict[int, Worker] = {}
 
         def end() -> None:
             for group in groups.values():
                 group.barrier.abort()
 
         def one(rank: int) -> None:
-            mine = {axis: groups[axis, mesh.group(rank, axis)] for axis in mesh.sizes}
-            WORKER.set(Worker(rank, mesh.coordinates(rank), ThreadCommunicator(rank, mine)))
+            WORKER.set(workers[rank])
             try:
                 results[rank] = work(rank)
             except BaseException as error:  # it is raised below
                 errors[rank] = error
                 end()
 
+        for rank in range(mesh.workers):
+            mine = {axis: groups[axis, mesh.group(rank, axis)] for axis in mesh.sizes}
+            talk = ThreadCommunicator(rank, mine)
+            workers[rank] = Worker(rank, mesh.coordinates(rank), talk)
         threads = [
             threading.Thread(target=one, args=(rank,), name=f"worker {rank}", daemon=True)
-            for rank in range(mesh.workers)
+            for rank in workers
         ]
         try:
             for thread in threads:
                 thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.2)
+            self._join(threads, work, workers, errors)
         except BaseException:
             end()
             raise
         if errors:
             raise self._told(mesh, errors)
         return [results[rank] for rank in range(mesh.workers)]
+
+    def _join(
+        self,
+        threads: Sequence[threading.Thread],
+        work: object,
+        workers: Mapping[int, Worker],
+        errors: Mapping[int, BaseException],
+    ) -> None:
+        """Wait until all workers have ended, or raise if some wait for one that stands still."""
+        patience = Patience()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(POLL)
+                if not errors:
+                    alive = {rank for rank in workers if threads[rank].is_alive()}
+                    _look(patience, work, workers, alive)
 
     def _told(self, mesh: Mesh, errors: dict[int, BaseException]) -> BaseException:
         """Return the error of the worker that failed first, with its place."""
@@ -155,12 +181,28 @@ class Threads:
             for rank, error in errors.items()
             if not isinstance(error, threading.BrokenBarrierError)
         }
-        if not failed:
-            return DeviceError(
-                f"a worker of {mesh} did not come to a collective within {PATIENCE:.0f} s",
-                hint="one of them may compute more than the others",
-            )
         rank, error = min(failed.items())
         place = ", ".join(f"{axis} {at}" for axis, at in mesh.coordinates(rank).items())
         error.add_note(f"in worker {rank} ({place})")
         return error
+
+
+def _look(patience: Patience, work: object, workers: Mapping[int, Worker], alive: set[int]) -> None:
+    """Raise if workers wait for one that stands still.
+
+    Who waits takes none of the processor's time, so that all of it is of those who compute.
+    """
+    patience.tick()
+    seconds = process_time()
+    for rank in alive:
+        worker = workers[rank]
+        doing = "waits" if worker.waits else "computes"
+        patience.saw(rank, Seen(doing, seconds, id(worker.met)))
+    waiting = [rank for rank in alive if workers[rank].waits]
+    hung = [rank for rank in alive if patience.still(rank, "computes")]
+    if waiting and hung:
+        why = f"has hung: it has computed nothing for {patience.limit:g} s, and others wait"
+        raise lost(work, workers[hung[0]], why)
+    if waiting and all(patience.still(rank, "waits") for rank in alive):
+        ended = [rank for rank in workers if rank not in alive]
+        raise lost(work, workers[(ended or waiting)[0]], "did not come where others wait")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import threading
+import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.dtypes import Array
-from luminal_lab.workers import threads
+from luminal_lab.workers import patience
 from luminal_lab.workers.ops import WORKER, AllReduce, Worker
 from luminal_lab.workers.threads import Threads
 
@@ -74,14 +75,38 @@ def test_workers_at_different_collectives_are_told() -> None:
 
 
 def test_a_worker_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "PATIENCE", 0.05)
+    monkeypatch.setattr(patience, "PATIENCE", 0.3)
 
     def work(rank: int) -> None:
         if rank:
             me().communicator.all_gather(np.zeros(1), "a")
 
-    with pytest.raises(ll.DeviceError, match=r"did not come to a collective within"):
+    with pytest.raises(ll.DeviceError, match=r"^worker 0 \(a 0\) did not come where others wait"):
         Threads().run(ll.Mesh(a=2), work)
+
+
+def test_one_that_stands_still_has_hung_and_one_that_computes_has_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 0.6)
+    free = threading.Event()
+
+    def sleeps(rank: int) -> None:
+        if rank:
+            free.wait(20)
+        me().communicator.all_gather(np.zeros(1), "a")
+
+    with pytest.raises(ll.DeviceError, match=r"^worker 1 \(a 1\) has hung"):
+        Threads().run(ll.Mesh(a=2), sleeps)
+    free.set()
+
+    def computes(rank: int) -> int:
+        until = time.process_time() + 1.2
+        while rank and time.process_time() < until:
+            pass
+        return len(me().communicator.all_gather(np.zeros(1), "a"))
+
+    assert Threads().run(ll.Mesh(a=2), computes) == [2, 2]
 
 
 def test_ctrl_c_ends_all_workers() -> None:

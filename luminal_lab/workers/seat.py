@@ -1,0 +1,200 @@
+"""What an engine of ipyparallel does as a worker: it is called there, and never here.
+
+It is sent texts and arrays: a graph, which is parsed and verified like one from a file, passes by
+their names, and parts of inputs. It compiles the graph once, and runs it with the others. Arrays
+that it was sent, or has computed, are not sent again: they have numbers. What fails here is
+returned as a report, as an exception of a process elsewhere is a text at most.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import platform
+import re
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment
+from luminal_lab.core.ir import Node
+from luminal_lab.core.parse import parse
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.pipeline import as_pass
+from luminal_lab.trust import allow
+from luminal_lab.workers.job import meetings, values
+from luminal_lab.workers.mesh import Mesh
+from luminal_lab.workers.talk import GoneError, Post, Talk
+
+
+class Mark:
+    """How far this process has come, in a file that can be read when the process is gone."""
+
+    def __init__(self) -> None:
+        descriptor, self.path = tempfile.mkstemp(prefix="luminal_lab-")
+        try:
+            os.write(descriptor, bytes(16))
+            self.memory = mmap.mmap(descriptor, 16)
+        finally:
+            os.close(descriptor)
+
+    def write(self, run: int, done: int) -> None:
+        """Note how many collectives of a run this process has come to."""
+        self.memory[:] = run.to_bytes(8, "little") + done.to_bytes(8, "little")
+
+    def remove(self) -> None:
+        """Remove the file."""
+        with suppress(OSError):
+            Path(self.path).unlink()
+
+
+def opened_mark(host: str, path: str) -> mmap.mmap | None:
+    """Map the mark of a process on this machine, and remove its name; None if it is none."""
+    name = Path(path)
+    if host != socket.gethostname() or name.parent != Path(tempfile.gettempdir()):
+        return None
+    if not re.fullmatch(r"luminal_lab-\w+", name.name) or name.is_symlink():
+        return None
+    try:
+        with name.open("rb") as file:
+            memory = mmap.mmap(file.fileno(), 16, access=mmap.ACCESS_READ)
+        name.unlink()
+    except (OSError, ValueError):
+        return None
+    return memory
+
+
+def read_mark(memory: mmap.mmap, run: int) -> int:
+    """Return how far a process has come in a run: 0 if it has not noted so."""
+    data = memory[:]
+    return int.from_bytes(data[8:], "little") if int.from_bytes(data[:8], "little") == run else 0
+
+
+@dataclass
+class Prepared:
+    """A worker's graph, compiled, with what it was given and has made."""
+
+    compiled: Compilation
+    order: dict[int, int]
+    """The collectives in order, by the ids of their ops."""
+    given: dict[int, Array] = field(default_factory=dict[int, Array])
+    """The arrays that the client has numbers for."""
+
+
+@dataclass
+class Seat:
+    """The state of this process as a worker."""
+
+    post: Post | None = None
+    talks: dict[tuple[str, int], Talk] = field(default_factory=dict[tuple[str, int], Talk])
+    prepared: dict[str, Prepared] = field(default_factory=dict[str, Prepared])
+    mark: Mark | None = None
+
+
+SEAT = Seat()
+
+
+def versions() -> dict[str, str]:
+    """Return what must be the same in all processes."""
+    return {
+        "luminal_lab": sys.modules["luminal_lab"].__version__,
+        "Python": platform.python_version(),
+    }
+
+
+def hello() -> str:
+    """Return who this process is, as JSON."""
+    from luminal_lab.workers.talk import mpi  # noqa: PLC0415  # the client need not have it
+
+    world = mpi().COMM_WORLD
+    mark = SEAT.mark = SEAT.mark or Mark()
+    who = {"rank": world.rank, "size": world.size, "host": socket.gethostname()}
+    return json.dumps({**who, "pid": os.getpid(), "mark": mark.path, "versions": versions()})
+
+
+def join() -> None:
+    """Make what all processes need to talk; all of them call it."""
+    if SEAT.post is None:
+        SEAT.post = Post()
+
+
+def prepare(key: str, graph: str, passes: Sequence[str], sizes: str, kernels: Sequence[str]) -> str:
+    """Compile the graph of a worker; return a report if it fails.
+
+    The kernels are digests of what the client trusts: it may call anything here anyway.
+    """
+    if key in SEAT.prepared:
+        return ""
+    try:
+        allow(kernels)
+        pipeline = [as_pass(text) for text in passes]
+        compiled = compile_ir(parse(graph), *pipeline, specialise=json.loads(sizes) or None)
+    except Exception as error:
+        return report(error, -1, first=True)
+    order = {id(node.op): k for k, node in enumerate(meetings(compiled.ir))}
+    SEAT.prepared[key] = Prepared(compiled, order)
+    return ""
+
+
+def run(key: str, asked: str, arrays: Sequence[Array]) -> tuple[str, list[Array]]:
+    """Run a worker's graph once, and return the values that are asked for, or a report."""
+    words: dict[str, Any] = json.loads(asked)
+    prepared, post, number = SEAT.prepared[key], SEAT.post, int(words["run"])
+    assert post is not None, "all processes have joined"
+    mark = SEAT.mark
+    mesh = Mesh(**words["mesh"])
+    given = {**prepared.given, **dict(zip(words["sent"], arrays, strict=True))}
+    ids = [node.id for node in prepared.compiled.ir.inputs]
+    data: dict[int, Array] = {ids[at]: given[name] for at, name in words["inputs"]}
+    outputs = prepared.compiled.ir.output_ids
+    wanted: set[int] = {outputs[at] for at, _, _ in words["outputs"]}
+    versions: dict[int, int] = {ids[at]: count for at, count in words["versions"]}
+
+    def value(node: Node) -> Array:
+        return data[node.id]
+
+    environment = Environment(value, words["dims"], words["step"], versions=versions)
+    talk: Talk | None = None
+    try:
+        where = str(mesh), int(words["turn"])
+        if where not in SEAT.talks:
+            SEAT.talks[where] = Talk(post, mesh, where[1] % 10_000)
+        talk = SEAT.talks[where]
+        talk.note = None if mark is None else mark.write
+        made = talk.run(
+            number, key, prepared.order, lambda: values(prepared.compiled, environment, wanted)
+        )
+    except (Exception, KeyboardInterrupt) as error:
+        first = not isinstance(error, (GoneError, KeyboardInterrupt))
+        done = error.done if isinstance(error, GoneError) else talk.done if talk else -1
+        rank = error.rank if isinstance(error, GoneError) else post.rank
+        return report(error, done, first=first, rank=rank), []
+    results = {name: made[outputs[at]] for at, name, _ in words["outputs"]}
+    prepared.given = {
+        name: value for name, value in (given | results).items() if name in words["kept"]
+    }
+    return "", [results[name] for _, name, is_sent in words["outputs"] if is_sent]
+
+
+def report(error: BaseException, done: int, *, first: bool, rank: int = -1) -> str:
+    """Return a failure as JSON."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    words = {
+        "type": type(error).__name__,
+        "text": getattr(error, "message", None) or str(error),
+        "where": getattr(error, "where", None),
+        "hint": getattr(error, "hint", None),
+        "notes": [str(note) for note in notes],
+        "done": done,
+        "first": first,
+        "rank": rank,
+    }
+    return json.dumps(words)

@@ -1,0 +1,102 @@
+"""What tests run under mpiexec: `mpiexec -n 2 python -m tests.workers.ranks trained`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+
+import numpy as np
+
+import luminal_lab as ll
+from luminal_lab.workers import patience
+from tests.workers.faulty import ROWS, faulty, training
+
+MESH = ll.Mesh(data=2)
+
+
+def trained() -> None:
+    """Train, and print the losses and a digest of the weights."""
+    cx, loss = training()
+    how = ll.Sharded(ll.sharding(MESH, ROWS), ll.CPUCompiler(threads=1), engine=ll.engines.MPI())
+    cx.compile(ll.GenericCompiler(), how)
+    losses: list[float] = []
+    for _ in range(100):
+        cx.execute()
+        losses.append(float(loss.item()))
+    digest = hashlib.sha256(cx["w1"].numpy().tobytes() + cx["w2"].numpy().tobytes()).hexdigest()
+    say(json.dumps({"losses": losses, "weights": digest}))
+
+
+def say(line: str) -> None:
+    """Print a line as a whole, so that those of two processes are not mixed."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def gathered() -> None:
+    """Make values that are cut, of dtypes that MPI adds and of one that it does not."""
+    cx = ll.Graph("g")
+    x = cx.tensor((6,), name="x").set(np.arange(6))
+    half = (x.cast("float16") * x.cast("float16")).sum().retrieve()
+    same, most = (x + 0).retrieve(), x.max().retrieve()
+    plan = ll.sharding(ll.Mesh(data=3), {"x": ("data",)})
+    cx.compile(ll.Sharded(plan, engine=ll.engines.MPI()))
+    cx.execute()
+    say(f"{same.tolist()} {half.item()} {most.item()}")
+
+
+def failing(kind: int) -> None:
+    """Let the second worker fail, and go on."""
+    patience.PATIENCE = 2.0
+    cx, x, y = faulty()
+    plan = ll.sharding(MESH, {"x": ("data", None)})
+    cx.compile(ll.Sharded(plan, engine=ll.engines.MPI()))
+    x.set(np.full((4, 2), kind))
+    try:
+        cx.execute()
+    except (ll.DeviceError, ValueError) as error:
+        say(str(error))
+    if kind == 3:
+        import os  # noqa: PLC0415
+
+        os._exit(1)  # the other one sleeps
+    x.set(np.zeros((4, 2)))
+    cx.execute()
+    say(f"and then {y.item()}")
+
+
+def raises() -> None:
+    """Raise in one worker."""
+    failing(1)
+
+
+def hangs() -> None:
+    """Sleep in one worker."""
+    failing(3)
+
+
+def differs() -> None:
+    """Run different graphs."""
+    engine = ll.engines.MPI()
+    cx = ll.Graph("g")
+    x = cx.tensor((4,), name="x").set([1, 2, 3, 4])
+    (x * (2.0 + (engine.rank or 0))).sum().retrieve()
+    cx.compile(ll.Sharded(ll.sharding(MESH, {"x": ("data",)}), engine=engine))
+    try:
+        cx.execute()
+    except ll.DeviceError as error:
+        say(str(error))
+
+
+def too_many() -> None:
+    """Ask for more workers than there are."""
+    try:
+        ll.Sharded(ll.sharding(ll.Mesh(data=4), ROWS), engine=ll.engines.MPI())
+    except ll.errors.ArgumentError as error:
+        say(str(error))
+
+
+if __name__ == "__main__":
+    CALLS = [trained, gathered, raises, hangs, differs, too_many]
+    {call.__name__: call for call in CALLS}[sys.argv[1]]()

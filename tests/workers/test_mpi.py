@@ -1,0 +1,216 @@
+"""Workers as MPI processes, in the engines of a cluster and under mpiexec."""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.workers import seat
+from tests.needs import need
+from tests.workers.faulty import ROWS, faulty, training
+
+pytestmark = pytest.mark.needs("mpi4py", "ipyparallel", "mpiexec")
+ROOT = Path(__file__).resolve().parents[2]
+MESH = ll.Mesh(data=2)
+ONE = ll.CPUCompiler(threads=1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A cluster of two engines, which know the op that fails."""
+    home, mpiexec = tmp_path_factory.mktemp("home"), need("mpiexec")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(mpiexec.parent), prepend=os.pathsep)
+        patch.setenv("HOME", str(home))
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        library = need("ipyparallel")
+        cluster = library.Cluster(engines="mpi", n=2, profile_dir=str(home), log_level=40)
+        cluster.start_cluster_sync()
+        try:
+            yield cluster
+        finally:
+            cluster.stop_cluster_sync()
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: Any) -> ll.engines.MPI:
+    return ll.engines.MPI(cluster)
+
+
+def on_engines(engine: ll.engines.MPI, text: str) -> None:
+    """Run a line in all engines."""
+    engine.unless_enough(MESH)
+    engine._engines.client[:].execute(text, block=True)  # pyright: ignore
+
+
+def losses(steps: int, engine: Any = None, mesh: ll.Mesh | None = MESH) -> list[float]:
+    """Return the losses of some steps, by workers or by one."""
+    cx, loss = training()
+    given = [] if mesh is None else [ll.Sharded(ll.sharding(mesh, ROWS), ONE, engine=engine)]
+    cx.compile(ll.GenericCompiler(), *(given or [ONE]))
+    found: list[float] = []
+    for _ in range(steps):
+        cx.execute()
+        found.append(float(loss.item()))
+    return found
+
+
+# -- engines of a cluster --------------------------------------------------------------------------
+
+
+def test_engines_compute_what_one_worker_does(engine: ll.engines.MPI) -> None:
+    np.testing.assert_allclose(losses(5, engine), losses(5, mesh=None), rtol=1e-5)
+
+
+def test_what_engines_have_is_not_sent_again(
+    engine: ll.engines.MPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cx, _ = training()
+    cx.compile(ll.GenericCompiler(), ll.Sharded(ll.sharding(MESH, ROWS), ONE, engine=engine))
+    sent: list[int] = []
+    engines: Any = engine._engines
+    send = engines._send
+
+    def noting(rank: int, *call: Any) -> Any:
+        if call[0] is seat.run:
+            sent.append(len(call[-1]))
+        return send(rank, *call)
+
+    monkeypatch.setattr(engines, "_send", noting)
+    for _ in range(2):
+        cx.execute()
+    cx["x"].set(np.zeros((8, 16), "float32"))
+    cx.execute()
+    assert sent == [4, 4, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (1, r"^worker 1 \(data 1\) on \S+ has failed: ValueError: no such luck\n"),
+        (3, r"^worker 1 \(data 1\) on \S+ has hung: it has computed nothing for 2 s"),
+        (2, r"^worker 1 \(data 1\) on \S+ has died\n"),
+    ],
+    ids=["raises", "hangs", "dies"],
+)
+def test_a_fault_is_named_within_ten_seconds_and_the_cluster_goes_on(
+    engine: ll.engines.MPI, kind: int, message: str
+) -> None:
+    on_engines(engine, "import tests.workers.faulty")
+    on_engines(engine, "import luminal_lab.workers.patience as p; p.PATIENCE = 2.0")
+    cx, x, y = faulty()
+    cx.compile(ll.Sharded(ll.sharding(MESH, {"x": ("data", None)}), engine=engine))
+    x.set(np.zeros((4, 2)))
+    cx.execute()
+    assert y.item() == 0
+    x.set(np.full((4, 2), kind))
+    begin = time.monotonic()
+    with pytest.raises(ll.DeviceError, match=message) as caught:
+        cx.execute()
+    assert time.monotonic() - begin < 10
+    assert "y = (x.apply(Fault())" in str(caught.value)  # the user's line
+    np.testing.assert_allclose(losses(2, engine), losses(2, mesh=None), rtol=1e-5)
+
+
+def test_ctrl_c_ends_all_workers_and_the_cluster_goes_on(engine: ll.engines.MPI) -> None:
+    on_engines(engine, "import tests.workers.faulty")
+    cx, x, _ = faulty()
+    cx.compile(ll.Sharded(ll.sharding(MESH, {"x": ("data", None)}), engine=engine))
+    x.set(np.full((4, 2), 3))
+    threading.Timer(1.0, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        cx.execute()
+    np.testing.assert_allclose(losses(2, engine), losses(2, mesh=None), rtol=1e-5)
+
+
+def test_one_that_computes_for_long_is_waited_for(engine: ll.engines.MPI) -> None:
+    on_engines(engine, "import tests.workers.faulty")
+    on_engines(engine, "import luminal_lab.workers.patience as p; p.PATIENCE = 2.0")
+    cx, x, y = faulty()
+    cx.compile(ll.Sharded(ll.sharding(MESH, {"x": ("data", None)}), engine=engine))
+    x.set(np.full((4, 2), 4))
+    cx.execute()
+    assert y.item() == 32
+
+
+def test_a_mesh_larger_than_the_cluster_is_refused_at_the_line(engine: ll.engines.MPI) -> None:
+    plan = ll.sharding(ll.Mesh(data=4), ROWS)
+    message = r"^Mesh\(data=4\) has 4 workers, and the cluster 2 engines\n.*plan = ll\.sharding"
+    with pytest.raises(ll.errors.ArgumentError, match=message):
+        ll.Sharded(plan, engine=engine)
+
+
+def test_engines_of_another_version_are_refused_at_the_line(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def versions() -> dict[str, str]:
+        return {"luminal_lab": "9.9", "Python": "3.11"}
+
+    monkeypatch.setattr(seat, "versions", versions)
+    plan = ll.sharding(MESH, ROWS)
+    message = r"(?s)^mpi: the engine with rank 0 on \S+ has luminal_lab \S+, and this process 9\.9"
+    with pytest.raises(ll.errors.ArgumentError, match=message) as caught:
+        ll.Sharded(plan, engine=ll.engines.MPI(cluster))
+    assert "plan = ll.sharding(MESH, ROWS)" in str(caught.value)
+
+
+def test_what_is_no_cluster_is_told() -> None:
+    with pytest.raises(ll.errors.ArgumentError, match=r"^MPI: the cluster is 2"):
+        ll.engines.MPI(2)
+
+
+# -- under mpiexec ---------------------------------------------------------------------------------
+
+
+def under_mpiexec(call: str, count: int = 2) -> subprocess.CompletedProcess[str]:
+    """Run a function of tests/workers/ranks.py in several processes."""
+    path = os.pathsep.join([str(need("mpiexec").parent), os.environ["PATH"]])
+    surroundings = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+    command = [str(need("mpiexec")), "-n", str(count), sys.executable, "-m", "tests.workers.ranks"]
+    return subprocess.run(
+        [*command, call], cwd=ROOT, env=surroundings, capture_output=True, text=True,
+        timeout=240, check=False,
+    )  # fmt: skip
+
+
+def test_weights_are_equal_to_the_bit_after_a_hundred_steps() -> None:
+    done = under_mpiexec("trained")
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(told) == 2
+    assert told[0] == told[1]  # the digests of weights and losses
+    np.testing.assert_allclose(told[0]["losses"], losses(100, mesh=None), rtol=1e-5)
+
+
+def test_whole_values_are_put_together_in_all_processes() -> None:
+    done = under_mpiexec("gathered", 3)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[0.0, 1.0, 2.0, 3.0, 4.0, 5.0] 55.0 5.0"] * 3
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("raises", "worker 1 (data 1) has failed: ValueError: no such luck"),
+        ("hangs", "worker 1 (data 1) has hung: it has computed nothing for 2 s, and others wait"),
+        ("differs", "the workers were given different graphs, passes or meshes"),
+        ("too_many", "Mesh(data=4) has 4 workers, and there are 2 processes"),
+    ],
+)
+def test_what_goes_wrong_is_told_by_the_others(call: str, told: str) -> None:
+    done = under_mpiexec(call)
+    assert told in done.stdout, done.stderr
+    if call == "raises":
+        assert done.stdout.splitlines().count("and then 0.0") == 2

@@ -1,0 +1,55 @@
+"""Workers as processes that talk by something of the user's: the example of the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from tests.workers.faulty import ROWS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.needs("torch", "cc")
+def test_torch_distributed_as_the_page_has_it(tmp_path: Path) -> None:
+    page = (ROOT / "docs/sharding.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n# file: by_torch\.py\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    script = tmp_path / "by_torch.py"
+    script.write_text(found[1], encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    how = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    how |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(script)],
+            env={**os.environ, **how, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    x = np.arange(12.0).reshape(4, 3)
+    for process in started:
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        assert json.loads(said) == [(x * x).sum(0).tolist(), (x + 1).tolist()]
+
+
+def test_as_many_processes_as_workers() -> None:
+    engine = ll.engines.Processes(0, 1, lambda mesh: pytest.fail(f"{mesh} is not talked about"))
+    plan = ll.sharding(ll.Mesh(data=2), ROWS)
+    message = r"^Mesh\(data=2\) has 2 workers, and there is 1 process\n.*plan = ll\.sharding"
+    with pytest.raises(ll.errors.ArgumentError, match=message):
+        ll.Sharded(plan, engine=engine)
