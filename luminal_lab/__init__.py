@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from luminal_lab.tensor.running import Run, run
     from luminal_lab.timing.column import CPU, CUDA, XLA, Metal, WebGPU
     from luminal_lab.timing.compare import compare
+    from luminal_lab.timing.outlook import plan
     from luminal_lab.timing.recording import Recorded
     from luminal_lab.tracing import trace
     from luminal_lab.viz.history import History
@@ -249,6 +250,7 @@ __all__ = [
     "op",
     "parse",
     "parse_pipeline",
+    "plan",
     "predict",
     "quantise",
     "rand_like",
@@ -344,6 +346,7 @@ LATE = {
     "open": "io.opened",
     "parse": "core.parse",
     "parse_pipeline": "passes.generic",
+    "plan": "timing.outlook",
     "predict": "viz.live.predict",
     "quantise": "nn.quantise",
     "rule": "passes.rule",
@@ -392,7 +395,7 @@ for _name in """
 for _name in ("Compilation", "Derivation", "JoinedDerivation", "Opened", "Space"):
     for _how in ("explore", "workbench"):
         DISPLAYS[f"{_name}.{_how}"] = _shown_by(f"{_name}.{_how}", "viz.live.shown")
-for _name in ("BoundPlan", "Compilation", "MemoryPlan", "SideBySide", "Timings"):
+for _name in ("BoundPlan", "Compilation", "MemoryPlan", "MeshPlan", "SideBySide", "Timings"):
     DISPLAYS[f"{_name}.plot"] = _shown_by(f"{_name}.plot", "viz.plots")
 for _name in """
     Diff.to_pandas IR.to_pandas Snapshot.to_pandas Space.to_pandas Timings.roofline

@@ -288,6 +288,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     "from_torch": "no kernels come in by it; tests/importing/test_torch_export.py has its own file",
     "counterexample": "its graphs are those of a rule",
     "minimise": "compile_ir compiles what it tries",
+    "plan": "the same, on every mesh",
     "devices": "see DEVICE_NAMES",
     "search": "it rewrites definitions, and evaluates them in NumPy; nothing is compiled",
     "kernel": "its source is the caller's: whoever calls it runs it, as with exec",
