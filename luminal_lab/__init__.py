@@ -131,6 +131,7 @@ if TYPE_CHECKING:
     from luminal_lab.viz.live.story import story
     from luminal_lab.workers.compiler import Sharded
     from luminal_lab.workers.mesh import Mesh
+    from luminal_lab.workers.pipelined import Pipelined
     from luminal_lab.workers.plan import sharding
 
 __version__ = "0.2.0"
@@ -185,6 +186,7 @@ __all__ = [
     "Pass",
     "PassError",
     "Pipeline",
+    "Pipelined",
     "Quantised",
     "RangeError",
     "Recorded",
@@ -290,6 +292,7 @@ FIRST = {
     "tensor.product": "einsum",
     "tensor.running": "Run run",
     "workers.ops": "",  # a text may have them
+    "workers.pipe_ops": "",  # these, too
 }
 """What is loaded together, with the first name that anybody asks for."""
 LATE = {
@@ -314,6 +317,7 @@ LATE = {
     "Opened": "io.opened",
     "Pass": "passes.base",
     "Pipeline": "passes.pipeline",
+    "Pipelined": "workers.pipelined",
     "Quantised": "passes.quantised",
     "Recorded": "timing.recording",
     "Rule": "passes.rule",
@@ -388,8 +392,8 @@ def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
 
 
 for _name in """
-    Board BoundPlan Derivation Diff IR JoinedDerivation Kernel MemoryPlan Opened RecordedBoard
-    Schedule Snapshot Space Timings Try
+    Board BoundPlan Derivation Diff IR JoinedDerivation Kernel Lanes MemoryPlan Opened
+    RecordedBoard Schedule Snapshot Space Timings Try
 """.split():  # noqa: SIM905  # a list of names reads better so
     DISPLAYS[_name] = _shown_by(_name)
 for _name in ("Compilation", "Derivation", "JoinedDerivation", "Opened", "Space"):

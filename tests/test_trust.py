@@ -273,7 +273,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     **named(
         "a device or passes by themselves; compile_ir and compare use them",
         "CPU CUDA XLA CPUCompiler CUDACompiler MetalCompiler WebGPUCompiler XLACompiler Metal",
-        "WebGPU Pipeline Search Sharded",
+        "WebGPU Pipeline Search Sharded Pipelined",
     ),
     **named(
         "of a session's graph",
