@@ -3,7 +3,7 @@
 The graph of one microbatch is cut by stage and by phase. Forward is what depends on no later stage,
 backward what does; the end is what depends on sums over all microbatches, as new weights do, and
 runs once. Where a value goes to another stage stand `send` and `receive`; what a later phase of
-the same stage reads is kept for it, microbatch by microbatch.
+the same stage reads is kept for it, microbatch by microbatch; a view of it is made again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from luminal_lab.core.ir import IR, Meta, Node, Table
-from luminal_lab.core.op import Op, result_types
+from luminal_lab.core.op import Op, View, result_types
 from luminal_lab.core.ops import Input
 from luminal_lab.errors import GraphError
 from luminal_lab.workers.ops import AllReduce, Collective, OwnPart
@@ -151,7 +151,7 @@ class Segments:
             return segment.input(node)
         home = self.place.get(node.id)
         own = Place(PHASES.index(segment.phase), segment.stage)
-        if home is not None and home != own:
+        if home is not None and home != own and not isinstance(node.op, View):
             assert home.stage == own.stage, f"{node} is read in another stage"
             self.made(node)
             return segment.input(node)

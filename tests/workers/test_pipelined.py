@@ -95,6 +95,8 @@ def test_a_device_runs_the_stages() -> None:
     assert [*program.worker(0)] == ["forward", "backward", "end"]
     assert [*program.worker(1)] == ["forward", "end"]
     assert any(node.op.name == "receive" for node in program.worker(1)["forward"].ir)
+    # What is kept for the way back is no broadcast of it.
+    assert all(len(node.shape) == 2 for node in program.worker(0)["backward"].ir.inputs)
 
 
 def decoder() -> Made:
