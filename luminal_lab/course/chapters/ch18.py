@@ -22,7 +22,7 @@ from luminal_lab.workers.plan import sharding
 def called(answer: object, *given: object, want: object) -> str:
     """Return what is wrong with what a function returns."""
     got: object = cast("Callable[..., object]", answer)(*given)
-    if isinstance(got, bool | np.bool_) or not isinstance(got, int | float | np.number):
+    if isinstance(got, bool) or not isinstance(got, int | float | np.number):
         return f"expected a number, got {kind(got)}"
     said = ", ".join(map(str, given))
     return "" if got == want else f"for {said}: expected {want}, got {got}"
