@@ -105,7 +105,7 @@ PAGES = {
     "sharding": ReferencePage(
         "Sharding",
         "One graph on many workers. [Sharding](../sharding.md) explains it.",
-        "ll.Mesh ll.sharding ll.Sharded",
+        "ll.Mesh ll.sharding ll.Sharded ll.Pipelined ll.plan",
     ),
     "search": ReferencePage(
         "Search",

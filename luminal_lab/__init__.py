@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from luminal_lab.tensor.running import Run, run
     from luminal_lab.timing.column import CPU, CUDA, XLA, Metal, WebGPU
     from luminal_lab.timing.compare import compare
+    from luminal_lab.timing.outlook import plan
     from luminal_lab.timing.recording import Recorded
     from luminal_lab.tracing import trace
     from luminal_lab.viz.history import History
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
     from luminal_lab.workers import engines
     from luminal_lab.workers.compiler import Sharded
     from luminal_lab.workers.mesh import Mesh
+    from luminal_lab.workers.pipelined import Pipelined
     from luminal_lab.workers.plan import sharding
 
 __version__ = "0.2.0"
@@ -185,6 +187,7 @@ __all__ = [
     "Pass",
     "PassError",
     "Pipeline",
+    "Pipelined",
     "Quantised",
     "RangeError",
     "Recorded",
@@ -251,6 +254,7 @@ __all__ = [
     "op",
     "parse",
     "parse_pipeline",
+    "plan",
     "predict",
     "quantise",
     "rand_like",
@@ -290,6 +294,7 @@ FIRST = {
     "tensor.product": "einsum",
     "tensor.running": "Run run",
     "workers.ops": "",  # a text may have them
+    "workers.pipe_ops": "",  # these, too
 }
 """What is loaded together, with the first name that anybody asks for."""
 LATE = {
@@ -314,6 +319,7 @@ LATE = {
     "Opened": "io.opened",
     "Pass": "passes.base",
     "Pipeline": "passes.pipeline",
+    "Pipelined": "workers.pipelined",
     "Quantised": "passes.quantised",
     "Recorded": "timing.recording",
     "Rule": "passes.rule",
@@ -346,6 +352,7 @@ LATE = {
     "open": "io.opened",
     "parse": "core.parse",
     "parse_pipeline": "passes.generic",
+    "plan": "timing.outlook",
     "predict": "viz.live.predict",
     "quantise": "nn.quantise",
     "rule": "passes.rule",
@@ -394,14 +401,14 @@ def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
 
 
 for _name in """
-    Board BoundPlan Derivation Diff IR JoinedDerivation Kernel MemoryPlan Opened RecordedBoard
-    Schedule Snapshot Space Timings Try
+    Board BoundPlan Derivation Diff IR JoinedDerivation Kernel Lanes MemoryPlan Opened
+    RecordedBoard Schedule Snapshot Space Timings Try
 """.split():  # noqa: SIM905  # a list of names reads better so
     DISPLAYS[_name] = _shown_by(_name)
 for _name in ("Compilation", "Derivation", "JoinedDerivation", "Opened", "Space"):
     for _how in ("explore", "workbench"):
         DISPLAYS[f"{_name}.{_how}"] = _shown_by(f"{_name}.{_how}", "viz.live.shown")
-for _name in ("BoundPlan", "Compilation", "MemoryPlan", "SideBySide", "Timings"):
+for _name in ("BoundPlan", "Compilation", "MemoryPlan", "MeshPlan", "SideBySide", "Timings"):
     DISPLAYS[f"{_name}.plot"] = _shown_by(f"{_name}.plot", "viz.plots")
 for _name in """
     Diff.to_pandas IR.to_pandas Snapshot.to_pandas Space.to_pandas Timings.roofline

@@ -273,7 +273,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     **named(
         "a device or passes by themselves; compile_ir and compare use them",
         "CPU CUDA XLA CPUCompiler CUDACompiler MetalCompiler WebGPUCompiler XLACompiler Metal",
-        "WebGPU Pipeline Search Sharded",
+        "WebGPU Pipeline Search Sharded Pipelined",
     ),
     **named(
         "of a session's graph",
@@ -288,6 +288,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     "from_torch": "no kernels come in by it; tests/importing/test_torch_export.py has its own file",
     "counterexample": "its graphs are those of a rule",
     "minimise": "compile_ir compiles what it tries",
+    "plan": "the same, on every mesh",
     "devices": "see DEVICE_NAMES",
     "search": "it rewrites definitions, and evaluates them in NumPy; nothing is compiled",
     "kernel": "its source is the caller's: whoever calls it runs it, as with exec",

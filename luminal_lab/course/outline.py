@@ -30,6 +30,7 @@ TITLES = {
     "15": "a Llama from a file",
     "16": "a page that thinks",
     "17": "ship it",
+    "18": "many machines",
 }
 
 

@@ -12,12 +12,14 @@ from luminal_lab.passes.rows import pass_table
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.tables import Table
 from luminal_lab.timing.compare import SideBySide
+from luminal_lab.timing.outlook import MeshPlan
 from luminal_lab.timing.timings import Timings
 from luminal_lab.viz import charts, timings_charts
 from luminal_lab.viz.compared_table import html
 from luminal_lab.viz.egraph_picture import space_table
 from luminal_lab.viz.figures import figure
 from luminal_lab.viz.memory_chart import memory_chart
+from luminal_lab.viz.mesh_chart import mesh_chart
 from luminal_lab.viz.node_tables import diff_table, node_table
 from luminal_lab.viz.pass_charts import pass_chart
 from luminal_lab.viz.picture import Picture
@@ -63,6 +65,11 @@ def memory_plot(
     return figure(memory_chart(plan, before, theme=theme))
 
 
+def mesh_plot(plan: MeshPlan, *, theme: Theme = "auto") -> go.Figure:
+    """Return the step of each mesh: what computes, and what is sent along each axis."""
+    return figure(mesh_chart(plan, theme))
+
+
 def compilation_plot(compilation: Compilation, *, theme: Theme = "auto") -> go.Figure:
     """Return the firings and the time of each pass."""
     return figure(pass_chart(compilation, theme))
@@ -79,6 +86,7 @@ FORMATTERS: dict[str, Callable[..., Any]] = {
     "Diff.to_pandas": diff_table,
     "IR.to_pandas": node_table,
     "MemoryPlan.plot": memory_plot,
+    "MeshPlan.plot": mesh_plot,
     "SideBySide.html": html,
     "SideBySide.plot": compared_plot,
     "SideBySide.roofline": compared_roofline,

@@ -15,6 +15,7 @@ from luminal_lab.viz.board_page import board_page, try_page
 from luminal_lab.viz.derivation_page import derivation_page, joined_page
 from luminal_lab.viz.egraph_picture import space_picture
 from luminal_lab.viz.graphs import GraphPicture, graph_picture
+from luminal_lab.viz.lanes_picture import lanes_picture
 from luminal_lab.viz.lifetimes import lifetimes
 from luminal_lab.viz.pages import kernel_page, schedule_page, timings_page
 from luminal_lab.viz.payload import PictureRequest
@@ -51,6 +52,7 @@ FORMATTERS: dict[str, Callable[..., Shown]] = {
     "JoinedDerivation": joined_page,
     "Kernel": kernel_page,
     "Kernel.beside": beside_page,
+    "Lanes": lanes_picture,
     "MemoryPlan": lifetimes,
     "Opened": opened_picture,
     "RecordedBoard": board_page,

@@ -42,10 +42,11 @@ from luminal_lab.core.ops import (
     Window,
 )
 from luminal_lab.workers.layout import Kind
+from luminal_lab.workers.pipe_ops import Move
 
 Links: TypeAlias = tuple[int | None, ...]
 """For each axis of a source, the axis of the result that it is; None if it must be whole."""
-PASSING = (Contiguous, GraphBreak, StopGradient)
+PASSING = (Contiguous, GraphBreak, Move, StopGradient)
 """Ops with one source, whose result it is."""
 LINEAR = (Permute, Reshape, Flip, Slice, *PASSING)
 """Ops of which a term of a sum, or of a maximum, makes a term again, no larger than it was."""
@@ -72,7 +73,7 @@ def rule_of(ir: IR, node: Node) -> Rule:
             return Rule((), frozenset(same))
         case Elementwise() if all(source.shape == node.shape for source in sources):
             return Rule((same,) * len(sources))
-        case Contiguous() | GraphBreak() | After() | CustomGradient():
+        case Contiguous() | GraphBreak() | Move() | After() | CustomGradient():
             return Rule((same, *whole[1:]))
         case View():
             return _view(sources[0].shape, node)

@@ -1,0 +1,179 @@
+"""Pipelines: stages by scope, microbatch by microbatch; values and gradients as without them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab import nn
+from luminal_lab.errors import ArgumentError, PassError
+from luminal_lab.workers import pipelined
+from luminal_lab.workers.lanes import Lanes, Work
+from luminal_lab.workers.pipelined import Pipelined, PipelinedProgram
+from tests.needs import need
+
+Made = tuple[ll.Graph, list[ll.Tensor]]
+
+
+def layers(depth: int, *, rows: int = 8, wide: int = 8, trains: bool = True) -> Made:
+    """Return layers, each in a scope of its own, and what a step of training computes."""
+    cx, rng = ll.Graph("deep"), np.random.default_rng(0)
+    x, t = cx.tensor((rows, wide), name="x"), cx.tensor((rows, wide), name="t")
+    h, weights = x, []
+    for k in range(depth):
+        with cx.scope(f"layer{k}"):
+            weights.append(cx.tensor((wide, wide), name=f"w{k}"))
+            h = (h @ weights[-1]).tanh()
+    for k, value in enumerate((x, t, *weights)):
+        value.set((rng.standard_normal((rows if k < 2 else wide, wide)) / 3).astype("f"))
+    if not trains:
+        return cx, [h.named("h").retrieve()]
+    with cx.scope("loss"):
+        loss = (h - t).square().mean().named("loss").retrieve()
+    slopes = ll.grad(loss, weights)
+    news = [(w - 0.1 * slope) for w, slope in zip(weights, slopes, strict=True)]
+    for w, new in zip(weights, news, strict=True):
+        cx.carry(new, w)
+    return cx, [loss, *(slope.retrieve() for slope in slopes)]
+
+
+def stages(depth: int, workers: int) -> dict[str, int]:
+    named = {f"layer{k}": k * workers // depth for k in range(depth)}
+    return {**named, "loss": workers - 1}
+
+
+def held(made: Made, alone: Made, how: Pipelined, *, checked: bool = False) -> PipelinedProgram:
+    """Return the program of a pipeline, whose values were held to the interpreter's."""
+    (cx, outputs), (cy, expected) = made, alone
+    compiled = cx.compile(how, check="values" if checked else None)
+    for _ in range(2):
+        cx.execute()
+        cy.execute()
+        for output, value in zip(outputs, expected, strict=True):
+            np.testing.assert_allclose(output.numpy(), value.numpy(), rtol=1e-5, atol=1e-6)
+    program = compiled.runner
+    assert isinstance(program, PipelinedProgram)
+    return program
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize(("workers", "count"), [(1, 2), (2, 1), (2, 4), (3, 8), (4, 2)])
+def test_a_step_of_training_is_the_same_in_stages(workers: int, count: int, schedule: str) -> None:
+    how = Pipelined(
+        stages(4, workers),
+        batch=("x", "t"),
+        microbatches=count,
+        schedule=schedule,  # pyright: ignore[reportArgumentType]
+    )
+    program = held(layers(4), layers(4), how)
+    lanes = program.lanes
+    sent = [one for one in lanes.sent if one.source != one.to]
+    # Between neighbours, one activation forward and one gradient back for each microbatch.
+    assert len(sent) == 2 * (workers - 1) * count
+    assert all(abs(one.source - one.to) == 1 and one.bytes == 8 * 8 * 4 // count for one in sent)
+    expected = [count if schedule == "gpipe" else min(count, workers - k) for k in range(workers)]
+    assert [*lanes.kept][:-1] == expected[:-1]
+    assert lanes.kept[-1] == 1  # the last stage goes back at once
+
+
+def test_forward_alone_gives_whole_outputs() -> None:
+    how = Pipelined(stages(4, 2) | {"loss": 1}, batch="x", microbatches=4)
+    cx, outputs = layers(4, trains=False)
+    with pytest.raises(PassError, match="no scope of deep is 'loss'"):
+        cx.compile(how)
+    how = Pipelined({"layer[01]": 0, "layer[23]": 1}, batch="x", microbatches=4)
+    held((cx, outputs), layers(4, trains=False), how, checked=True)
+
+
+def test_a_device_runs_the_stages() -> None:
+    need("cc")
+    how = Pipelined(
+        stages(2, 2), ll.CPUCompiler(threads=1), batch=("x", "t"), microbatches=2, schedule="1f1b"
+    )
+    program = held(layers(2), layers(2), how)
+    assert [*program.worker(0)] == ["forward", "backward", "end"]
+    assert [*program.worker(1)] == ["forward", "end"]
+    assert any(node.op.name == "receive" for node in program.worker(1)["forward"].ir)
+    # What is kept for the way back is no broadcast of it.
+    assert all(len(node.shape) == 2 for node in program.worker(0)["backward"].ir.inputs)
+
+
+def decoder() -> Made:
+    model = nn.models.GPT2(layers=2, heads=4, width=32, vocab=48, context=4)
+    rng, cx = np.random.default_rng(0), ll.Graph("gpt2")
+    for parameter in model.parameters().values():
+        shape = [dim for dim in parameter.shape if isinstance(dim, int)]
+        parameter.set((rng.standard_normal(shape) / 5).astype("float32"))
+    tokens, wanted = cx.tensor((8, 4), "int64", name="tokens"), np.arange(32).reshape(8, 4)
+    loss = -model(tokens.set(wanted % 48)).log_softmax(-1).mean()
+    slopes = ll.grad(loss, [*model.parameters().values()])
+    return cx, [loss.named("loss").retrieve(), *(slope.retrieve() for slope in slopes)]
+
+
+def test_a_gpt_in_two_stages_has_the_same_gradients() -> None:
+    how = Pipelined({"gpt2.h.0*": 0, "gpt2.h.1*": 1}, batch="tokens", microbatches=4)
+    held(decoder(), decoder(), how)
+
+
+def test_what_needs_the_whole_batch_is_refused_at_its_line() -> None:
+    cx = ll.Graph("normed")
+    x = cx.tensor((8, 4), name="x").set(np.ones((8, 4), "f"))
+    with cx.scope("first"):
+        h = x.exp()
+    with cx.scope("second"):
+        (h - h.mean(0)).retrieve()
+    with pytest.raises(PassError, match="cannot be computed by microbatches"):
+        cx.compile(Pipelined({"first": 0, "second": 1}, batch="x", microbatches=2))
+
+
+def test_back_and_forth_is_refused() -> None:
+    cx = ll.Graph("zigzag")
+    h = cx.tensor((8, 4), name="x").set(np.ones((8, 4), "f"))
+    for k, scope in enumerate(("a", "b", "a", "b")):
+        with cx.scope(scope):
+            h = h.exp() if k % 2 else h.sin()
+    h.retrieve()
+    with pytest.raises(PassError, match="back and forth"):
+        cx.compile(Pipelined({"a": 0, "b": 1}, batch="x", microbatches=2))
+
+
+def test_bad_input_is_told() -> None:
+    with pytest.raises(ArgumentError, match="none is left out"):
+        Pipelined({"a": 0, "b": 2}, batch="x")
+    with pytest.raises(ArgumentError, match="0 microbatches"):
+        Pipelined({"a": 0}, batch="x", microbatches=0)
+    with pytest.raises(ArgumentError, match="the schedule is"):
+        Pipelined({"a": 0}, batch="x", schedule="2f2b")  # pyright: ignore[reportArgumentType]
+    cx, _ = layers(2)
+    with pytest.raises(PassError, match="into 3 parts, and its size is 8"):
+        cx.compile(Pipelined(stages(2, 2), batch=("x", "t"), microbatches=3))
+    with pytest.raises(PassError, match="the batch 'y' names no input"):
+        cx.compile(Pipelined(stages(2, 2), batch=("x", "y"), microbatches=2))
+
+
+def test_a_stage_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    cx, outputs = layers(2)
+    compiled = cx.compile(Pipelined(stages(2, 2), batch=("x", "t"), microbatches=2))
+    program = compiled.runner
+    assert isinstance(program, PipelinedProgram)
+    place = next(p for p in program.program.compiled if p == (0, 0))
+    good = program.program.compiled[place]
+    program.program.compiled[place] = good._replace(ends=(10**9,))
+    monkeypatch.setattr(pipelined, "PATIENCE", 5.0)
+    with pytest.raises(Exception):  # noqa: B017, PT011  # that of the first that fails
+        cx.execute()
+    program.program.compiled[place] = good
+    cx.execute()
+    assert np.isfinite(outputs[0].item())
+
+
+def test_bubbles_of_equal_stages_are_those_of_the_formula() -> None:
+    work = [
+        Work(worker, "forward", k, float(worker + k), float(worker + k + 1))
+        for worker in range(3)
+        for k in range(4)
+    ]
+    lanes = Lanes(3, 4, tuple(work), ())
+    assert lanes.bubbles == pytest.approx(lanes.formula) == pytest.approx(2 / 6)
+    assert str(lanes).splitlines()[1].startswith(" 1  ░░░")
