@@ -289,6 +289,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     "counterexample": "its graphs are those of a rule",
     "minimise": "compile_ir compiles what it tries",
     "plan": "the same, on every mesh",
+    "engines": "Sharded runs by them; their kernels are admitted before they are sent",
     "devices": "see DEVICE_NAMES",
     "search": "it rewrites definitions, and evaluates them in NumPy; nothing is compiled",
     "kernel": "its source is the caller's: whoever calls it runs it, as with exec",

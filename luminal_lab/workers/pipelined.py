@@ -147,15 +147,16 @@ class Pipelined(Pipeline):
         sizes = {"stages": self.workers, "microbatches": self.microbatches}
         return spec_text(self.name, {**sizes, **device})
 
-    def turns(self, stage: int) -> Iterator[tuple[int, int]]:
-        """Yield the phases and microbatches that a worker goes through, in order."""
-        count = self.microbatches
-        ahead = count if self.schedule == "gpipe" else min(count, self.workers - 1 - stage)
-        yield from ((0, micro) for micro in range(ahead))
-        for micro in range(ahead, count):
-            yield 0, micro
-            yield 1, micro - ahead
-        yield from ((1, micro) for micro in range(count - ahead, count))
+
+def turns(how: Pipelined, stage: int) -> Iterator[tuple[int, int]]:
+    """Yield the phases and microbatches that a worker goes through, in order."""
+    count = how.microbatches
+    ahead = count if how.schedule == "gpipe" else min(count, how.workers - 1 - stage)
+    yield from ((0, micro) for micro in range(ahead))
+    for micro in range(ahead, count):
+        yield 0, micro
+        yield 1, micro - ahead
+    yield from ((1, micro) for micro in range(count - ahead, count))
 
 
 class Mailboxes:
@@ -271,7 +272,7 @@ class Turns:
         final, most = max((phase for phase in phases if phase < 2), default=0), 0
         kept, last = dict[int, dict[int, Array]](), dict[int, Array]()
         POST.set(self.letters)
-        for phase, micro in self.program.how.turns(self.rank):
+        for phase, micro in turns(self.program.how, self.rank):
             WORKER.set(replace(worker, place={**worker.place, MICRO: micro}))
             values = kept.setdefault(micro, {}) if phase <= final else {}
             most = max(most, len(kept))
