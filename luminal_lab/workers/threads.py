@@ -100,10 +100,9 @@ class ThreadCommunicator:
 class Threads:
     """Run all workers of a mesh as threads of this process.
 
-        >>>     from luminal_lab.workers.job import lost
-    from luminal_lab.workers.mesh import Mesh
-        >>> Threads().run(Mesh(data=2), lambda rank: 10 * rank)
-        [0, 10]
+    >>> from luminal_lab.workers.mesh import Mesh
+    >>> Threads().run(Mesh(data=2), lambda rank: 10 * rank)
+    [0, 10]
     """
 
     name = "threads"
