@@ -140,7 +140,7 @@ def _why(flow: Flow, node: Node, step: Step, old: Layout) -> str:
     ir = flow.ir
     (source,) = ir.sources(node)
     if step.axis in old.partial:
-        return f"each worker has a term of the {old.kind}{_sum_of(ir, source)}"
+        return f"each has a term of {_sum_of(ir, source) or f'the {old.kind}'}"
     dim = old.at(step.axis)
     for user in ir.users(node):
         for links, id in zip(rule_of(ir, user).links, user.sources, strict=True):
@@ -168,7 +168,7 @@ def _sum_of(ir: IR, node: Node) -> str:
     for _ in range(8):
         if node.op.name in ("sum_reduce", "max_reduce"):
             axis: int = getattr(node.op, "axis", 0)
-            return f": {node} {node.op.name} along axis {axis}, which is cut"
+            return f"{node} {node.op.name} along axis {axis}, which is cut"
         if not node.sources:
             break
         node = ir.sources(node)[0]

@@ -59,8 +59,8 @@ def test_the_table_says_what_is_sent_why_and_where() -> None:
     line = summed.__code__.co_firstlineno + 3
     assert str(compiled.communication).splitlines() == [
         "node  op          axis  of  type    bytes  why"
-        "                                                                          line",
-        "%4    all_reduce  data  %y  f32[8]     32  each worker has a term of the sum: "
+        "                                                          line",
+        "%4    all_reduce  data  %y  f32[8]     32  each has a term of "
         f"%2 sum_reduce along axis 0, which is cut  test_shard.py:{line}",
         "1 collective; each of 2 workers sends 32 bytes",
     ]
