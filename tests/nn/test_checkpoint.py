@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from tests.needs import need
 from tests.workers.faulty import ROWS, training
 
 pytestmark = pytest.mark.needs("safetensors", "cc")
+ROOT = Path(__file__).parents[2]
 ONE = ll.CPUCompiler(threads=1)
 
 
@@ -46,6 +49,35 @@ def test_what_four_workers_wrote_one_or_two_read(tmp_path: Path) -> None:
         if workers == 4:
             assert found == expected
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+ENDLESS = """
+import sys
+from luminal_lab.nn.checkpoint import save_state
+from tests.nn.test_checkpoint import losses, session
+cx, loss = session(4)
+while True:
+    print(*losses(cx, loss, 1), flush=True)
+    save_state(cx, sys.argv[1])
+"""
+
+
+def test_a_run_that_was_killed_in_the_middle_goes_on_with_the_same_losses(tmp_path: Path) -> None:
+    path = tmp_path / "state.safetensors"
+    command = [sys.executable, "-c", ENDLESS, str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        seen = [float(process.stdout.readline()) for _ in range(5)]
+        process.kill()
+    cx, loss = session(4)
+    load_state(cx, path)
+    done = cx.step
+    assert done >= 4
+    after = losses(cx, loss, 3)
+    cx, loss = session(4)
+    expected = losses(cx, loss, max(5, done + 3))
+    assert seen == expected[:5]
+    assert after == expected[done : done + 3]
 
 
 def test_weights_and_moments_of_an_optimiser_go_on(tmp_path: Path) -> None:
