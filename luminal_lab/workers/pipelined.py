@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from threading import Event
+from threading import BrokenBarrierError, Event
 from time import perf_counter
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -26,7 +26,7 @@ from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
-from luminal_lab.errors import ArgumentError, DeviceError, NotComputedError, PassError, expect
+from luminal_lab.errors import ArgumentError, NotComputedError, PassError, expect
 from luminal_lab.passes.base import spec_text
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
@@ -38,15 +38,13 @@ from luminal_lab.workers.compiler import DEEPEST, THREADS
 from luminal_lab.workers.flow import Flow
 from luminal_lab.workers.lanes import Lanes, Sent, Work
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.ops import WORKER, AllReduce
+from luminal_lab.workers.ops import WORKER, AllReduce, Worker
 from luminal_lab.workers.partition import Part, partition
 from luminal_lab.workers.pipe_ops import POST
 from luminal_lab.workers.segments import PHASES, Place, Segments
 from luminal_lab.workers.stage import MICRO, Microbatch, Stage, microbatches
 
 Schedule: TypeAlias = Literal["gpipe", "1f1b"]
-PATIENCE = 60.0
-"""The seconds that a worker waits for a value."""
 GLANCE = 0.05
 """The seconds between two looks at whether another worker has failed."""
 
@@ -171,29 +169,32 @@ class Mailboxes:
 class Letters(NamedTuple):
     """The post of one worker; see `Post`."""
 
-    rank: int
+    worker: Worker
     boxes: Mailboxes
     sent: list[Sent]
     waited: list[float]
+
+    @property
+    def rank(self) -> int:
+        """The worker's number."""
+        return self.worker.rank
 
     def send(self, x: Array, to: int, tag: int) -> None:
         """Put a copy into the box of another worker."""
         self.boxes.boxes[self.rank, to, tag].put((perf_counter(), np.array(x)))
 
     def receive(self, source: int, tag: int) -> Array:
-        """Take the next value out of a box."""
+        """Take the next value out of a box; the engine sees who waits in vain."""
         start, box = perf_counter(), self.boxes.boxes[source, self.rank, tag]
+        self.worker.waits = True
         while True:
             try:
                 at, value = box.get(timeout=GLANCE)
                 break
             except queue.Empty:
                 if self.boxes.failed.is_set():
-                    raise DeviceError(f"worker {source} has failed") from None
-                if perf_counter() - start > PATIENCE:
-                    raise DeviceError(
-                        f"worker {self.rank} waits for %{tag} from worker {source}"
-                    ) from None
+                    raise BrokenBarrierError from None  # another one's error is told
+        self.worker.waits = False
         now = perf_counter()
         self.waited.append(now - start)
         self.sent.append(Sent(source, self.rank, f"%{tag}", value.nbytes, at, now))
@@ -266,8 +267,7 @@ class Turns:
 
     def run(self) -> Done:
         """Go through all turns, and the end."""
-        worker = WORKER.get()
-        assert worker is not None, "the engine has set it"
+        worker = self.letters.worker
         phases = [place.phase for place in self.program.compiled if place.stage == self.rank]
         final, most = max((phase for phase in phases if phase < 2), default=0), 0
         kept, last = dict[int, dict[int, Array]](), dict[int, Array]()
@@ -401,14 +401,20 @@ class PipelinedProgram:
         }
         boxes, began = Mailboxes(), perf_counter()
 
-        def work(rank: int) -> Done:
+        def work(_: int) -> Done:
             try:
-                return Turns(program, Letters(rank, boxes, [], []), data, environment).run()
+                worker = WORKER.get()
+                assert worker is not None, "the engine has set it"
+                return Turns(program, Letters(worker, boxes, [], []), data, environment).run()
             except BaseException:
                 boxes.failed.set()
                 raise
 
-        done = THREADS.run(self.mesh, work)
+        try:
+            done = THREADS.run(self.mesh, work)
+        except BaseException:
+            boxes.failed.set()
+            raise
         self._lanes = Lanes(
             self.how.workers,
             self.how.microbatches,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from threading import Event
+from typing import Any
+
 import numpy as np
 import pytest
 
 import luminal_lab as ll
 from luminal_lab import nn
-from luminal_lab.errors import ArgumentError, PassError
-from luminal_lab.workers import pipelined
+from luminal_lab.errors import ArgumentError, DeviceError, GraphError, PassError
+from luminal_lab.workers import patience
 from luminal_lab.workers.lanes import Lanes, Work
-from luminal_lab.workers.pipelined import Pipelined, PipelinedProgram
+from luminal_lab.workers.pipelined import Pipelined, PipelinedProgram, Turns
 from tests.needs import need
 
 Made = tuple[ll.Graph, list[ll.Tensor]]
@@ -160,10 +163,30 @@ def test_a_stage_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> 
     place = next(p for p in program.program.compiled if p == (0, 0))
     good = program.program.compiled[place]
     program.program.compiled[place] = good._replace(ends=(10**9,))
-    monkeypatch.setattr(pipelined, "PATIENCE", 5.0)
-    with pytest.raises(Exception):  # noqa: B017, PT011  # that of the first that fails
+    with pytest.raises(GraphError, match=str(10**9)) as caught:  # and not of who waits for it
         cx.execute()
+    assert "in worker 0 (stage 0)" in caught.value.__notes__
     program.program.compiled[place] = good
+    cx.execute()
+    assert np.isfinite(outputs[0].item())
+
+
+def test_a_stage_that_stands_still_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    cx, outputs = layers(2)
+    cx.compile(Pipelined(stages(2, 2), batch=("x", "t"), microbatches=2))
+    monkeypatch.setattr(patience, "PATIENCE", 0.5)
+    turn, over = Turns.turn, Event()
+
+    def still(self: Turns, *rest: Any) -> dict[int, np.ndarray]:
+        if self.rank == 0:
+            over.wait(20)
+        return turn(self, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Turns, "turn", still)
+        with pytest.raises(DeviceError, match=r"^worker 0 \(stage 0\) has hung"):
+            cx.execute()
+    over.set()
     cx.execute()
     assert np.isfinite(outputs[0].item())
 
