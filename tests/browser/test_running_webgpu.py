@@ -53,6 +53,11 @@ def switch(page: Any) -> None:
     assert page.evaluate(SWITCHED)
 
 
+def told(page: Any, text: str, **how: bool) -> Any:
+    """Return where the pane says something: the lines of this file may be seen as well."""
+    return page.locator(".ll-machine").get_by_text(text, **how)
+
+
 def reader() -> ll.Graph:
     """Return a small GPT, for which not many kernels are compiled."""
     cx = ll.Graph("reader")
@@ -100,8 +105,8 @@ def test_a_slider_changes_the_result(gpu_page: Any, tmp_path: Path) -> None:
     press(gpu_page)
     switch(gpu_page)
     gpu_page.get_by_role("slider", name="gain").fill("5")
-    gpu_page.get_by_text("30", exact=True).first.wait_for(timeout=LIMIT)
-    gpu_page.get_by_text("computed by WebGPU in").wait_for(timeout=LIMIT)
+    told(gpu_page, "30", exact=True).first.wait_for(timeout=LIMIT)
+    told(gpu_page, "computed by WebGPU in").wait_for(timeout=LIMIT)
     # What changes while the GPU is at work is computed after it.
     assert (
         gpu_page.evaluate("""async () => {
@@ -132,9 +137,9 @@ def test_an_index_out_of_range_is_said(gpu_page: Any, tmp_path: Path) -> None:
     switch(gpu_page)
     number = [node.name for node in cx.ir.inputs].index("at")
     gpu_page.evaluate(SET, [number, [0, 3]])
-    gpu_page.get_by_text("An index in the inputs is out of range.").first.wait_for(timeout=LIMIT)
+    told(gpu_page, "An index in the inputs is out of range.").first.wait_for(timeout=LIMIT)
     gpu_page.evaluate(SET, [number, [1, 1]])
-    gpu_page.get_by_text("computed in").wait_for(timeout=LIMIT)  # by WebAssembly, which goes on
+    told(gpu_page, "computed in").wait_for(timeout=LIMIT)  # by WebAssembly, which goes on
 
 
 def test_a_device_that_is_lost_leaves_the_page_running(gpu_page: Any, tmp_path: Path) -> None:
@@ -143,8 +148,8 @@ def test_a_device_that_is_lost_leaves_the_page_running(gpu_page: Any, tmp_path: 
     switch(gpu_page)
     gpu_page.evaluate("document.querySelector('.ll-machine').machine.gpu.device.destroy()")
     gpu_page.get_by_role("slider", name="gain").fill("5")
-    gpu_page.get_by_text("30", exact=True).first.wait_for(timeout=LIMIT)
-    gpu_page.get_by_text("WebGPU stays off: ").wait_for(timeout=LIMIT)
+    told(gpu_page, "30", exact=True).first.wait_for(timeout=LIMIT)
+    told(gpu_page, "WebGPU stays off: ").wait_for(timeout=LIMIT)
     assert not gpu_page.get_by_label("run by WebGPU").is_checked()
 
 
@@ -153,8 +158,8 @@ def test_a_kernel_without_wgsl_is_named(gpu_page: Any, tmp_path: Path) -> None:
     cx.tensor((3,), "float64", name="x").exp().named("y").retrieve()
     opened(gpu_page, workbench(cx), tmp_path / "page.html")
     press(gpu_page)
-    said = gpu_page.get_by_text("Not by WebGPU: webgpu: %y = exp %x : f64[3] is computed in")
-    said.wait_for(timeout=LIMIT)
+    said = "Not by WebGPU: webgpu: %1 is computed in float64, and WGSL has none"
+    told(gpu_page, said).wait_for(timeout=LIMIT)
     assert gpu_page.get_by_label("run by WebGPU").count() == 0
 
 
@@ -170,5 +175,5 @@ def test_without_an_adapter_there_is_no_switch_or_it_says_so(
         assert box.count() == 0
         return
     box.click()
-    page.get_by_text("WebGPU stays off: this browser has no adapter for WebGPU").wait_for()
+    told(page, "WebGPU stays off: this browser has no adapter for WebGPU").wait_for()
     assert not box.is_checked()
