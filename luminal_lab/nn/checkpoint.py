@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from luminal_lab.core.ir import Node
-from luminal_lab.errors import InputError, expect
+from luminal_lab.errors import ArgumentError, InputError
+from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.weights import save_file, stored_values
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.store import Store
@@ -38,14 +39,16 @@ def save_state(session: Store, path: str | Path) -> None:
     >>> total.item()
     2.0
     """
-    expect(session, Store, "save_state: the session is {}", "as in ll.nn.save_state(cx, path)")
+    _check("save_state", session)
     values = {STEP: Parameter((), "int64", value=np.int64(session.step), name=STEP)}
     for name, node in _carried(session).items():
         value = session.value_of(node)
         if value is None:
-            raise InputError(
-                f"save_state: %{node.name} has no value yet",
-                hint="give it data with set(...), and run cx.execute()",
+            raise at_user(
+                InputError(
+                    f"save_state: %{node.name} has no value yet",
+                    hint="give it data with set(...), and run cx.execute()",
+                )
             )
         values[name] = Parameter(value.shape, node.dtype, value=value, name=name)
     save_file(path, values)
@@ -68,13 +71,15 @@ def load_state(session: Store, path: str | Path) -> None:
     >>> total.item()
     6.0
     """
-    expect(session, Store, "load_state: the session is {}", "as in ll.nn.load_state(cx, path)")
+    _check("load_state", session)
     stored, nodes = stored_values(path), _carried(session)
     step = stored.pop(STEP, None)
     if step is None or step.shape != () or str(step.dtype) != "int64":
-        raise InputError(
-            f"load_state: {path} is no checkpoint: it has no {STEP}",
-            hint="ll.nn.save_state writes one; weights alone are for module.load",
+        raise at_user(
+            InputError(
+                f"load_state: {path} is no checkpoint: it has no {STEP}",
+                hint="ll.nn.save_state writes one; weights alone are for module.load",
+            )
         )
     faults = [f"missing: {name}" for name in nodes.keys() - stored.keys()]
     faults += [f"extra: {name}" for name in stored.keys() - nodes.keys()]
@@ -83,17 +88,25 @@ def load_state(session: Store, path: str | Path) -> None:
         if (value.shape, value.dtype) != (node.shape, node.dtype):
             faults.append(f"{name} is {value.dtype} {value.shape}, and here {node.type}")
     if faults:
-        raise InputError(
-            f"load_state: {path} is of another graph: {'; '.join(sorted(faults)[:5])}",
-            hint="write the graph as it was when the file was written",
+        raise at_user(
+            InputError(
+                f"load_state: {path} is of another graph: {'; '.join(sorted(faults)[:5])}",
+                hint="write the graph as it was when the file was written",
+            )
         )
     count = int(step.value)
     if not 0 <= count < 1 << 62:
-        raise InputError(f"load_state: {path} says that there were {count} runs")
+        raise at_user(InputError(f"load_state: {path} says that there were {count} runs"))
     values = {name: np.array(parameter.value) for name, parameter in stored.items()}
     for name, node in nodes.items():
         session.give(node, values[name])
     session.step = count
+
+
+def _check(what: str, session: object) -> None:
+    if not isinstance(session, Store):
+        fault, hint = f"{what}: the session is {session!r}", f"as in ll.nn.{what}(cx, path)"
+        raise at_user(ArgumentError(fault, hint=hint))
 
 
 def _carried(session: Store) -> dict[str, Node]:

@@ -120,7 +120,7 @@ def test_a_file_that_does_not_fit_changes_nothing(
     tmp_path: Path, wrong: dict[str, np.ndarray], message: str
 ) -> None:
     path = tmp_path / "wrong.safetensors"
-    need("safetensors").numpy.save_file(
+    need("safetensors.numpy").save_file(
         {name: np.asarray(value) for name, value in wrong.items()}, path
     )
     cx, _ = training()
