@@ -98,6 +98,25 @@ def check_values(page: Any, live: Workbench, data: dict[str, Any]) -> None:
     assert len(seen) > 10
 
 
+def test_an_index_out_of_range_is_said_once_and_nothing_is_thrown(
+    page: Any, tmp_path: Path
+) -> None:
+    cx = ll.Graph("rows")
+    at = cx.tensor((2,), "int64", name="at").set([0, 2])
+    cx.tensor((3,), name="x").gather(0, at).named("y").retrieve()
+    opened(page, workbench(cx), tmp_path / "page.html")
+    press(page)
+    pane, number = page.locator(".ll-machine"), [node.name for node in cx.ir.inputs].index("at")
+    for index in (1, 3):  # the picture would get its colours only now
+        page.evaluate(SET, [number, [0, index]])
+        page.wait_for_timeout(40)
+    pane.get_by_role("alert").get_by_text("An index in the inputs is out of range.").wait_for()
+    page.wait_for_timeout(200)
+    page.evaluate("document.querySelector('.ll-machine').dispatchEvent(new Event('scroll'))")
+    page.evaluate(SET, [number, [1, 1]])
+    pane.get_by_text("computed in").wait_for(timeout=LIMIT)
+
+
 def test_a_slider_changes_the_result(page: Any, tmp_path: Path) -> None:
     opened(page, workbench(gain()), tmp_path / "page.html", {"gain": (0, 10)})
     press(page)

@@ -75,7 +75,15 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
     const choice = knowsGpu() ? gpuSwitch(machine) : null;
     const nodes = nodeRows(store, machine, host), colours = h("input", { type: "checkbox", checked: true, onchange: () => colour() });
     let calm: ReturnType<typeof setTimeout> | undefined;
-    const colour = (): void => {
+    // Inputs that are wrong are told, whoever asks for a value first.
+    const tried = (what: () => void) => (): void => {
+      try {
+        what();
+      } catch (error) {
+        failed(error as Error);
+      }
+    };
+    const colour = tried(() => {
       if (!colours.checked) return void (store.overlay?.name === TITLE && store.setOverlay(null));
       if (store.overlay && store.overlay.name !== TITLE) return;
       const values: Record<string, number> = {}, texts: Record<string, string> = {}, { run, place } = store;
@@ -88,24 +96,22 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
         texts[id] = value.numbers.length > 1 ? `≈ ${brief(values[id]!)}` : brief(value.numbers[0]!);
       }
       store.setOverlay(ofPython(run, { title: TITLE, values, texts }));
-    };
-    const draw = (): void => {
-      try {
-        const { isByGpu } = machine;
-        if (!isByGpu) machine.spent = 0;
-        const began = performance.now();
-        for (const one of [nodes, ...knobs, ...results]) one.draw(); // what measures comes first
-        const drawn = performance.now() - began - (isByGpu ? 0 : machine.spent);
-        note.classList.add("ll-ran");
-        note.textContent = `computed ${isByGpu ? "by WebGPU " : ""}in ${milliseconds(machine.spent)}, drawn in ${milliseconds(drawn)}`;
-        choice?.draw();
-        clearTimeout(calm);
-        calm = setTimeout(colour, CALM);
-      } catch (error) {
-        failed(error as Error);
-      }
-    };
-    stops.push(eachFrame(machine, draw), store.on("place", draw), store.on("selection", () => nodes.draw()), store.on("bundle", draw), () => clearTimeout(calm));
+    });
+    const draw = tried(() => {
+      clearTimeout(calm);
+      const { isByGpu } = machine;
+      if (!isByGpu) machine.spent = 0;
+      const began = performance.now();
+      for (const one of [nodes, ...knobs, ...results]) one.draw(); // what measures comes first
+      const drawn = performance.now() - began - (isByGpu ? 0 : machine.spent);
+      note.classList.add("ll-ran");
+      note.textContent = `computed ${isByGpu ? "by WebGPU " : ""}in ${milliseconds(machine.spent)}, drawn in ${milliseconds(drawn)}`;
+      choice?.draw();
+      calm = setTimeout(colour, CALM);
+    });
+    const drawRows = tried(() => nodes.draw());
+    host.addEventListener("scroll", () => requestAnimationFrame(drawRows));
+    stops.push(eachFrame(machine, draw), store.on("place", draw), store.on("selection", drawRows), store.on("bundle", draw), () => clearTimeout(calm));
     fill(
       body,
       knobs.length ? knobs.map(({ element }) => element) : h("p", { class: "ll-faint" }, "It has no inputs."),
@@ -264,6 +270,5 @@ function nodeRows(store: Store, machine: Machine, view: HTMLElement): Part {
     strips.style.top = `${ROW * first}px`;
     strips.getContext("2d")?.putImageData(image, 0, 0);
   };
-  view.addEventListener("scroll", () => requestAnimationFrame(draw));
   return { element, draw };
 }
