@@ -1,6 +1,6 @@
 // What changes an input of a compile that runs in the page: sliders, a pad to draw on, a field for text.
 
-import { button, div, fill, h } from "../parts/dom";
+import { button, div, fill, h, say } from "../parts/dom";
 import { paint, rampOf, sides } from "../parts/heat";
 import { keyed } from "../parts/keys";
 import { sizeOf, type Machine } from "../data/machine";
@@ -56,7 +56,7 @@ function slider(machine: Machine, at: number, place: () => number, label: string
   const draw = (): void => {
     const value = machine.input(at).numbers[place()]!;
     if (document.activeElement !== range || Number(range.value) !== value) range.value = String(value);
-    output.textContent = words?.[value] ?? String(Number(value.toPrecision(3)));
+    say(output, words?.[value] ?? String(Number(value.toPrecision(3))));
   };
   return { element: h("label", { class: "ll-ranged" }, h("span", { class: "ll-faint" }, label), range, output), draw };
 }
@@ -92,7 +92,7 @@ function cells(machine: Machine, at: number): Made {
   });
   const draw = (): void => {
     paint(canvas, machine.input(at).numbers, [rows, columns], rampOf(canvas), Math.max(Math.abs(machine.inputs[at]!.control.low), Math.abs(machine.inputs[at]!.control.high)) || 1);
-    fill(label, `[${rows > 1 ? `${Math.floor(chosen / columns)}, ` : ""}${chosen % columns}]`);
+    say(label, `[${rows > 1 ? `${Math.floor(chosen / columns)}, ` : ""}${chosen % columns}]`);
     own.draw();
   };
   fill(own.element.firstElementChild!, label);

@@ -1,6 +1,6 @@
 // A compile that runs in the page: a button, then its inputs, its results, and each node's value.
 
-import { button, div, fill, h, link } from "../parts/dom";
+import { button, div, fill, h, link, say } from "../parts/dom";
 import { paint, rampOf, scaleOf, sides, strip } from "../parts/heat";
 import { eachFrame, type Machine, type Result, type Value } from "../data/machine";
 import { knowsGpu } from "../data/gpu";
@@ -105,7 +105,7 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
       for (const one of [nodes, ...knobs, ...results]) one.draw(); // what measures comes first
       const drawn = performance.now() - began - (isByGpu ? 0 : machine.spent);
       note.classList.add("ll-ran");
-      note.textContent = `computed ${isByGpu ? "by WebGPU " : ""}in ${milliseconds(machine.spent)}, drawn in ${milliseconds(drawn)}`;
+      say(note, `computed ${isByGpu ? "by WebGPU " : ""}in ${milliseconds(machine.spent)}, drawn in ${milliseconds(drawn)}`);
       choice?.draw();
       calm = setTimeout(colour, CALM);
     });
@@ -147,8 +147,7 @@ function gpuSwitch(machine: Machine): Part {
   });
   const draw = (): void => {
     if (!box.disabled) box.checked = machine.isByGpu;
-    const text = machine.why ? `Not by WebGPU: ${machine.why}` : machine.failure && `WebGPU stays off: ${machine.failure}`;
-    if (said.textContent !== text) said.textContent = text;
+    say(said, machine.why ? `Not by WebGPU: ${machine.why}` : machine.failure && `WebGPU stays off: ${machine.failure}`);
   };
   return { element: h("div", null, !machine.why && h("label", null, box, " run by WebGPU"), said), draw };
 }
@@ -212,15 +211,15 @@ function resulted(machine: Machine, result: Result, knobs: readonly Knob[]): Par
       order.forEach((at, row) => {
         const [label, bar, number] = bars[row]!.children as unknown as HTMLElement[];
         bars[row]!.classList.toggle("ll-most", at === best);
-        label!.textContent = words ? (words[at] ?? "").replace(/\n/g, "↵").replace(/^ $/, "␣") : String(at);
+        say(label!, words ? (words[at] ?? "").replace(/\n/g, "↵").replace(/^ $/, "␣") : String(at));
         bar!.style.width = `${(100 * Math.abs(numbers[at]!)) / top}%`;
-        number!.textContent = brief(numbers[at]!);
+        say(number!, brief(numbers[at]!));
       });
       return;
     }
     if (!image) fill(host, (image = h("canvas", { class: "ll-image", role: "img", "aria-label": `The numbers of ${result.name || "the result"}` })), h("p", { class: "ll-faint" }));
     paint(image, numbers, sides(shape), rampOf(image), scaleOf(numbers));
-    image.nextElementSibling!.textContent = line(value);
+    say(image.nextElementSibling!, line(value));
   };
   return { element, draw };
 }
@@ -261,7 +260,7 @@ function nodeRows(store: Store, machine: Machine, view: HTMLElement): Part {
         if (value < low) low = value;
         if (value > high) high = value;
       }
-      stats.textContent = low === high ? brief(low) : `${brief(low, 2)} … ${brief(high, 2)}`;
+      say(stats, low === high ? brief(low) : `${brief(low, 2)} … ${brief(high, 2)}`);
       strip(image!, ROW * at + (ROW - THICK) / 2, THICK, numbers, ramp, scaleOf(numbers, step));
       row.toggleAttribute("data-chosen", selected?.kind === "node" && selected.ids.includes(id));
     });

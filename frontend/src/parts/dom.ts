@@ -40,6 +40,13 @@ export function fill<E extends Element>(host: E, ...children: Child[]): E {
   return host;
 }
 
+/** Say some words in an element, in place of those it has: what has not changed is not laid out again. */
+export function say(host: Element, words: string): void {
+  const text = host.firstChild;
+  if (!(text instanceof Text) || text.nextSibling) host.textContent = words;
+  else if (text.data !== words) text.data = words;
+}
+
 /** Set attributes (null, undefined and false take one away), or listen, where a value is a function. */
 export function set<E extends Element>(element: E, attributes: Attributes): E {
   for (const [name, value] of Object.entries(attributes)) {

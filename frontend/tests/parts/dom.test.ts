@@ -2,7 +2,7 @@
 // Elements in one call, and texts that stay texts.
 
 import { expect, test, vi } from "vitest";
-import { button, fill, h, link, s, set } from "../../src/parts/dom";
+import { button, fill, h, link, s, say, set } from "../../src/parts/dom";
 
 test("attributes, listeners and children of any kind", () => {
   const clicked = vi.fn();
@@ -33,4 +33,19 @@ test("buttons say what they do, and send no form", () => {
   made.click();
   link("x", acted).click();
   expect(acted).toHaveBeenCalledTimes(2);
+});
+
+test("words that are said again stay the text they are", () => {
+  const made = h("p"), words = (): ChildNode => made.firstChild!;
+  say(made, "0.5");
+  const first = words();
+  say(made, "0.7");
+  expect([words() === first, made.textContent]).toEqual([true, "0.7"]);
+  const changes = new MutationObserver(() => undefined);
+  changes.observe(made, { characterData: true, childList: true, subtree: true });
+  say(made, "0.7");
+  expect(changes.takeRecords()).toEqual([]);
+  fill(made, h("b", null, "wrong"), "!");
+  say(made, "0.7");
+  expect(made.innerHTML).toBe("0.7");
 });
