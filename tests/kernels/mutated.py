@@ -16,8 +16,8 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.draws import Given
 from tests.kernels.mutating import Mutant, mutants
 
-DIMS = {"symbolic": {"n": 130, "m": 70}, "parts": {"n": 7000}}
-"""The sizes of a session's last run: those that a check draws by itself leave sums in one part."""
+DIMS = {"symbolic": {"n": 130, "m": 70}, "parts": {"n": 33_000}}
+"""The sizes of a session's last run: those that a check draws have sums of one part, these six."""
 PATIENCE = 5.0
 """The seconds that a mutant may take: the programs are small."""
 

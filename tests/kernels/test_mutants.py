@@ -46,6 +46,7 @@ EQUIVALENT = [
     Right(SMALL, "narrower", r"lab_i64 v\d+ = \d{1,2};"),
     Right(SMALL, "narrower", r"v0 = b\[", program="gather_scatter"),
     Right(SMALL, "narrower", r"m = lab_dims", program="symbolic"),
+    Right(SMALL, "narrower", r"lab_i64 t\[", program="argmax"),
     Right(SMALL, "narrower", r"lab_cast_f32_bool", program="casts"),
     Right("an index is below 2 to the 31 here", "dropped cast", "lab_cast_i64_i32"),
     Right("C converts it as well", "dropped cast", "lab_cast_(bool_i64|i32_i64|i64_f32|f32_f64)"),
@@ -59,8 +60,8 @@ EQUIVALENT = [
     Right("whether a number is NaN: no square is below 0", "comparison|constant", r"-1\.0f < "),
     Right("a fault is any number but 0", "whole number", r"lab_fault = 1;", "1 → 2"),
     Right("no position is below 0", "arithmetic|operands", "-9223372036854775807LL - 1"),
-    Right("the least number is its own negative", "arithmetic", "-2147483648LL"),
-    Right("the last position counts 0, as none does", "shorter loop", "j < 4;", "", "argmax"),
+    Right("the least number is its own negative", "arithmetic", "-2147483648U?LL"),
+    Right("the last counts 0, as none does", "shorter loop", "j < 4;|j_2 < 11;", "", "argmax"),
     Right(
         "the least is NaN where an element is, so that this is never true",
         "sign",
@@ -80,7 +81,7 @@ EQUIVALENT = [
     Right(
         BEFORE,
         "comparison|min and max|no tail|arithmetic",
-        r"&& \w+_tile < \(lab_min\(.*\) \+ \d+\) / \d+",
+        r"(&&|if \() ?\w+_tile < \(lab_min\(.*\) \+ \d+\) / \d+",
         program="attention",
     ),
     Right(BEFORE, "comparison|unguarded|whole number", r": \(1 < j.* \? a\[", program="views"),
@@ -90,7 +91,7 @@ EQUIVALENT = [
     Right(
         "tiles of the next task are computed twice, to the same values",
         "no tail|min and max",
-        r"i_tile < lab_min\(\(n \+ 11\) / 12",
+        r"i_tile < lab_min\(\(n \+ 5\) / 6",
         program="symbolic",
     ),
     Right(
@@ -104,9 +105,12 @@ EQUIVALENT = [
         "a block behind the last is empty", "longer loop", r"j_block < 2; j_block\+\+", "", "matmul"
     ),
     Right("the next row is written afterwards", "longer loop", r"j < 7; j\+\+", "", "views"),
+    Right("both have as many fours", "whole number", change="6553 → 6554", program="parts"),
+    Right("0 - 0 is 0, too", "arithmetic", r"= 0\.0f \+ 0\.0f;", program="views"),
     Right("- i - 7 is - 7 - i", "operands", r"- i - 7\]", "i - 7 → 7 - i", "views"),
     Right("what is too large is infinite, below all", "constant", "= -3.4028235", "", "attention"),
     Right("a row behind the last is not stored", "uninitialised", "v0 = 0;", "", "attention"),
+    Right("a key behind the last is not weighed", "constant", r"_own\] = 0\.0f;", "", "attention"),
 ]
 """The mutants that are right, with the reason."""
 
