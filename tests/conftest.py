@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests import no_addresses  # noqa: F401  # for what it does
 from tests.needs import need
@@ -48,6 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "needs(*names): skip what tests/needs.py does not find")
     config.addinivalue_line("markers", "sweep: what `make test-long` runs, whole or by its share")
+    if config.getoption("hypothesis_profile", None) != "long":
+        # No module of ours is one whose numbers are drawn, too: a worker would parse them all for
+        # 20 seconds, and a test alone would draw other examples than it draws in the suite.
+        patch = pytest.MonkeyPatch()
+        patch.setattr(providers, "is_local_module_file", lambda path: False, raising=False)
     if config.option.seed is None:
         given = getattr(config, "workerinput", {})
         config.option.seed = given.get("seed", random.SystemRandom().randrange(1_000_000))

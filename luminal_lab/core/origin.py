@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 from weakref import WeakMethod
@@ -29,8 +30,6 @@ class Origin(NamedTuple):
         return visible(f"{file}, line {self.line}" + (f":  {self.text}" if self.text else ""))
 
 
-_OURS: dict[str, bool] = {}
-"""Whether a file is one of this package's."""
 _KNOWN: dict[tuple[int, int], tuple[Origin, CodeType]] = {}
 """Origins by code and instruction; holding the code keeps its id unique."""
 _LIMIT = 100_000
@@ -50,7 +49,7 @@ def here(skip: int = 0) -> Origin | None:
     while frame is not None:
         code = frame.f_code
         file = code.co_filename
-        if not (_OURS[file] if file in _OURS else is_ours(file)):
+        if not is_ours(file):
             known = _KNOWN.get((id(code), frame.f_lasti))
             return known[0] if known is not None else _look_up(frame)
         frame = frame.f_back
@@ -66,11 +65,12 @@ def warn(text: str) -> None:
     warnings.warn(text, LabWarning, stacklevel=level)
 
 
+@cache
 def is_ours(file: str) -> bool:
     """Return whether a file is one of this package's."""
     folder = os.path.dirname(os.path.dirname(here.__code__.co_filename)) + os.sep  # noqa: PTH120  # pathlib is slow to import
     # contextlib runs our context managers' code.
-    return _OURS.setdefault(file, file.startswith(folder) or file == contextlib.__file__)
+    return file.startswith(folder) or file == contextlib.__file__
 
 
 def has_run(file: str) -> bool:

@@ -38,18 +38,18 @@ class Firing:
 
     space: Space
     reason: Reason
-    picks: tuple[Pick, Pick]
+    picks: tuple[_Stage, _Stage]
     """The choices of the program before it, and of the one after it."""
 
-    @cached_property
+    @property
     def before(self) -> Definition:
         """The program before it."""
-        return defined(self.space.definition, self.picks[0])
+        return self.picks[0].definition
 
-    @cached_property
+    @property
     def after(self) -> Definition:
         """The program after it."""
-        return defined(self.space.definition, self.picks[1])
+        return self.picks[1].definition
 
     @property
     def changes_program(self) -> bool:
@@ -166,7 +166,7 @@ class Derivation(Steps[Firing]):
         """Return the number of the node that the program takes from a class."""
         return self.space.egraph.number_of(self.pick.node(number))
 
-    def _stage(self, proof: _Proof, limit: int) -> Pick:
+    def _stage(self, proof: _Proof, limit: int) -> _Stage:
         """Return the program that the first reasons lead to."""
         stage = _Stage(self.pick, self.space, proof, limit)
         try:
@@ -183,7 +183,13 @@ class _Stage(Pick):
         self.proof, self.limit = proof, limit
         self.chosen = {number: space.egraph.number_of(pick.node(number)) for number in pick.order}
         self.known: dict[int, int] = {}
+        self.space = space
         super().__init__(space.egraph, space.outputs, pick.sizes, {})
+
+    @cached_property
+    def definition(self) -> Definition:
+        """What it computes: two firings have it beside them."""
+        return defined(self.space.definition, self)
 
     @override
     def lead(self, number: int) -> int:

@@ -1,7 +1,11 @@
-"""Random graphs for Hypothesis, with data for them: all ops of the core, bodies, symbols."""
+"""Random graphs for Hypothesis, with data for them: all ops of the core, bodies, symbols.
+
+Strategies that are always the same are made once: to make and check one takes longer than to draw.
+"""
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -23,11 +27,20 @@ NAMES = ["x", "h.attn.scores", "via", "graph", "inf", "n", "min", "_", "f32", "a
 TEXTS = st.sampled_from(
     ["", "y = x @ w", 'print("%1 = sin %x # no")', "a\\b\n\t{é}\u2028", "}) @ 7"]
 )
+FEW = st.integers(0, 2)
+META = st.builds(
+    Meta,
+    st.none() | st.sampled_from(NAMES),
+    st.none() | st.builds(Origin, TEXTS, st.integers(1, 99), TEXTS),
+    st.sampled_from(["", "block0.attn", "via", "graph"]),
+    st.none() | st.builds(Derivation, TEXTS, st.lists(st.integers(0, 99), max_size=2).map(tuple)),
+)
 FLOATS = [0.0, -0.0, 1.5, -3.25, 1e-45, 3e38, float("inf"), float("-inf"), float("nan")]
 DIMS = {"n": 3, "m": 2}
 """What the symbols that random graphs mention are bound to."""
 N = Symbol("n", 1, 4)
 M = Symbol("m")
+STEPS, PADS = st.integers(1, 3), st.sampled_from([0, 1, N])
 
 
 class Growing:
@@ -69,32 +82,29 @@ def sizes(type: TensorType) -> tuple[int, ...]:
     return tuple(evaluate(dim, DIMS) for dim in type.shape)
 
 
+@cache
 def dims() -> st.SearchStrategy[Dim]:
     """Draw a size: mostly small numbers, 0 and 1 among them, sometimes symbolic."""
     return st.sampled_from([2, 3, 1, 0, N, M, N * 2, N + M, N // 2 + 1])
 
 
+@cache
 def shapes(max_rank: int = 3) -> st.SearchStrategy[tuple[Dim, ...]]:
     """Draw a shape."""
     return st.lists(dims(), max_size=max_rank).map(tuple)
 
 
+@cache
 def dtypes() -> st.SearchStrategy[DType]:
     """Draw a dtype, float32 most often."""
     return st.one_of(st.just(DType.float32), st.sampled_from(list(DType)))
 
 
+@cache
 @st.composite
 def metas(draw: DrawFn) -> Meta:
     """Draw a name, an origin, a scope and a derivation, each absent most often."""
-    if draw(st.integers(0, 2)):
-        return Meta()
-    name = draw(st.none() | st.sampled_from(NAMES))
-    origin = draw(st.none() | st.builds(Origin, TEXTS, st.integers(1, 99), TEXTS))
-    scope = draw(st.sampled_from(["", "block0.attn", "via", "graph"]))
-    ids = st.lists(st.integers(0, 99), max_size=2).map(tuple)
-    made = draw(st.none() | st.builds(Derivation, TEXTS, ids))
-    return Meta(name, origin, scope, made)
+    return Meta() if draw(FEW) else draw(META)
 
 
 Choice = tuple[Op, list[Node]]
@@ -141,22 +151,27 @@ def along_an_axis(draw: DrawFn, graph: Growing, x: Node) -> Choice:
     return draw(st.sampled_from(choices))
 
 
+@cache
+def lists_of(values: st.SearchStrategy[T], count: int) -> st.SearchStrategy[list[T]]:
+    """Draw so many values."""
+    return st.lists(values, min_size=count, max_size=count)
+
+
 def views(draw: DrawFn, graph: Growing, x: Node) -> Choice:
     """Draw a view."""
     shape, rank = x.shape, len(x.shape)
     flat = size_of(shape)
 
     def each(values: st.SearchStrategy[T]) -> tuple[T, ...]:
-        return tuple(draw(st.lists(values, min_size=rank, max_size=rank)))
+        return tuple(draw(lists_of(values, rank)))
 
-    small, parts = st.integers(0, 2), st.sampled_from([0, 1, N])
     stop = [draw(st.sampled_from([dim, dim - 1])) for dim in shape]
     choices: list[Op] = [
         ops.Permute(tuple(draw(st.permutations(range(rank))))),
         ops.Reshape(draw(st.sampled_from([(flat,), (1, flat), (*shape, 1), (1, *shape)]))),
         ops.Expand(tuple(draw(dims()) if dim == 1 else dim for dim in shape)),
-        ops.Slice(each(small), tuple(stop), each(st.integers(1, 3))),
-        ops.Pad(each(small), each(parts)),
+        ops.Slice(each(FEW), tuple(stop), each(STEPS)),
+        ops.Pad(each(FEW), each(PADS)),
         ops.Flip(tuple(draw(st.sets(st.integers(0, rank - 1))) if rank else ())),
     ]
     return draw(st.sampled_from(choices)), [x]
@@ -189,6 +204,12 @@ def calls(draw: DrawFn, graph: Growing, x: Node) -> Choice:
     return ops.Call(draw(graphs(inputs=[source.type for source in given], depth=0))), given
 
 
+@cache
+def given_types() -> st.SearchStrategy[list[TensorType]]:
+    """Draw the types of some inputs."""
+    return st.lists(st.builds(TensorType, dtypes(), shapes()), max_size=3)
+
+
 FAMILIES = [elementwise, elementwise, elementwise, along_an_axis, views, views, sources, calls]
 INTS = [DType.int64, DType.int32, DType.int16, DType.int8, DType.uint8]
 
@@ -208,7 +229,7 @@ def graphs(
 ) -> IR:
     """Draw a graph: dead nodes, duplicates, calls, carries, names and schedules among it."""
     graph = Growing()
-    types = draw(st.lists(st.builds(TensorType, dtypes(), shapes()), max_size=3))
+    types = draw(given_types())
     given: list[int] = []
     for type in types if inputs is None else inputs:
         node = graph.add(ops.Input(type.dtype, type.shape), meta=draw(metas()))

@@ -12,16 +12,20 @@ PACKAGE: Final = Path(__file__).parents[2]
 
 
 def stamp_of(rooms: Iterable[str]) -> str:
-    """Return the state of the files of some rooms, and of Python."""
+    """Return the state of the files of some rooms, and of Python.
+
+    Each compile asks for it, so that it goes by entries of folders and makes no path of any.
+    """
     found = [str(sys.version_info)]
     for room in rooms:
-        for folder, _, names in os.walk(PACKAGE / room):
-            if not folder.endswith("__pycache__"):
-                found += _states(folder, names)
+        found += _states(f"{PACKAGE}/{room}")
     return cache.key_of(*sorted(found))
 
 
-def _states(folder: str, names: list[str]) -> Iterator[str]:
-    for name in names:
-        status = Path(folder, name).stat()
-        yield f"{folder}/{name} {status.st_size} {status.st_mtime_ns}"
+def _states(folder: str) -> Iterator[str]:
+    for entry in os.scandir(folder):
+        if not entry.is_dir():
+            status = entry.stat()
+            yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
+        elif entry.name != "__pycache__":
+            yield from _states(entry.path)

@@ -43,7 +43,7 @@ class Term:
     Terms may share parts, so code that walks over them should remember where it has been.
     """
 
-    __slots__ = ("_free", "_hash")
+    __slots__ = ("_free", "_hash", "_reads")
     dtype: DType
 
     @property

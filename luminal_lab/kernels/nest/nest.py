@@ -408,8 +408,17 @@ def accesses_of(statement: Statement) -> Iterator[Access]:
             yield Access(statement.name, statement.index, statement.how, statement)
 
 
-def reads_of(term: Term) -> Iterator[tuple[str, Shape | None]]:
-    """Yield the arrays that a term reads, each with its index."""
+def reads_of(term: Term) -> tuple[tuple[str, Shape | None], ...]:
+    """Return the arrays that a term reads, each with its index."""
+    try:
+        known: tuple[tuple[str, Shape | None], ...] = getattr(term, "_reads")  # noqa: B009  # it is set when first asked
+    except AttributeError:
+        known = tuple(_reads_of(term))
+        object.__setattr__(term, "_reads", known)  # steps of a schedule share terms, and ask again
+    return known
+
+
+def _reads_of(term: Term) -> Iterator[tuple[str, Shape | None]]:
     for part in walk_terms(term):
         if isinstance(part, Read):
             yield part.buffer, part.index
