@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.op import size_of
+from luminal_lab.errors import ParseError
 from luminal_lab.workers.bucket import Bucketing
 from luminal_lab.workers.compiler import ShardedProgram
 from luminal_lab.workers.layout import Layout, parse_layout, steps
@@ -194,3 +196,16 @@ def test_workers_make_their_own_parts_of_numbers(device: ll.CPUCompiler | None) 
     if device is not None:  # no kernel makes more numbers than its worker reads
         sizes = [size_of(node.shape) for node in program(compiled).worker.ir]
         assert max(size for size in sizes if isinstance(size, int)) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("sharded", "ll.Sharded(ll.sharding(mesh, {…}))"),
+        ("generic, sharded{mesh = [data.2]}", "ll.Sharded(ll.sharding(mesh, {…}))"),
+        ("pipelined", "ll.Pipelined({…}, batch=…)"),
+    ],
+)
+def test_a_text_is_told_what_to_write_instead(text: str, call: str) -> None:
+    with pytest.raises(ParseError, match=re.escape(f"hint: {call}")):
+        summed().compile(text)
