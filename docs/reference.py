@@ -34,6 +34,7 @@ LIBRARIES: dict[str, Any] = {
     "ll.linalg": ll.linalg,
     "ll.fft": ll.fft,
     "ll.devices": ll.devices,
+    "ll.engines": ll.engines,
     "ll.search": ll.search,
     "luminal_lab.course": course,
 }
@@ -141,6 +142,7 @@ WHOLE = {
     "fft": "ll.fft",
     "nn": "ll.nn",
     "devices": "ll.devices",
+    "sharding": "ll.engines",
     "search": "ll.search",
     "course": "luminal_lab.course",
 }

@@ -46,7 +46,7 @@ from luminal_lab.tensor.arguments import told, told_class
 LICENCE = ("contract", "no_signed_zero")
 """The default facts of a pipeline: the sign of a zero does not matter."""
 DEVICES = ("cpu", "cuda", "metal", "webgpu", "xla")
-ELSEWHERE = (*(f"devices.{name}.compiler" for name in DEVICES), "workers.bucket")
+ELSEWHERE = (*(f"devices.{name}.compiler" for name in DEVICES), "workers.pipelined")
 """The modules outside of this room that have passes which a text may name."""
 PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLike]"
 
@@ -409,8 +409,9 @@ class _Parser:
         taken = inspect.signature(cls).parameters
         types = {name: of for name, of in option_types(cls).items() if name in taken}
         types.pop("passes", None)
-        start = self.position
-        if self.token() == "{":
+        start, of_text = self.position, getattr(cls, "of_text", cls)
+        is_refused = of_text is not cls and not inspect.signature(of_text).parameters
+        if self.token() == "{" and not is_refused:
             self.position += 1
             while self.token() != "}":
                 name = self.token()
@@ -428,7 +429,7 @@ class _Parser:
             self.expect("}")
         try:
             # A class may check whether a text, which can come from a file, may say all that.
-            return getattr(cls, "of_text", cls)(**given)
+            return of_text(**given)
         except TrustError:
             raise
         except LabError as error:

@@ -16,14 +16,11 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.ops import user_kernels
 from luminal_lab.errors import ArgumentError, DeviceError
-from luminal_lab.trust import admit_kernels, foreign_of
 from luminal_lab.workers import seat
 from luminal_lab.workers.job import ANEW, Job, place_text
 from luminal_lab.workers.layout import Layout
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.partition import Part
 
 POLL = 0.001
 """The seconds between two looks at what engines have answered."""
@@ -151,7 +148,7 @@ class Engines:
         self.run += 1
         ranks, last = range(job.mesh.workers), self.last.pop(job.key, None) or Last()
         if job.key not in self.prepared:
-            self._answers(job, [(seat.prepare, job.key, *_texts(job))] * len(ranks))
+            self._answers(job, [(seat.prepare, job.key, *job.spec(rank)) for rank in ranks])
             self.prepared.add(job.key)
         last.begin(job)
         words = {
@@ -165,11 +162,11 @@ class Engines:
         calls = [(seat.run, job.key, *last.asked(job, rank, words)) for rank in ranks]
         answers = self._answers(job, calls)
         self.last[job.key] = last
-        given = [last.wanted(job, rank) for rank in ranks]
-        return [
-            dict(zip(ids, arrays, strict=True))
-            for ids, (_, arrays) in zip(given, answers, strict=True)
-        ]
+        found: list[Mapping[int, Array]] = []
+        for rank, (_, arrays, told) in enumerate(answers):
+            job.heard(rank, told)
+            found.append(dict(zip(last.wanted(job, rank), arrays, strict=True)))
+        return found
 
     def _send(self, rank: int, *call: Any) -> Any:  # noqa: ANN401  # of a library without types
         """Call something in an engine; note when it has ended, and in which order they do."""
@@ -247,7 +244,7 @@ class Engines:
             return Failure(DeviceError(message, hint=ANEW), first=True)
         self.is_broken = True
         mark = self.marks.get(rank)
-        where = job.stretch(seat.read_mark(mark, self.run)) if mark is not None else None
+        where = job.stretch(seat.read_mark(mark, self.run), rank) if mark is not None else None
         return Failure(
             DeviceError(f"{self._name(job, rank)} has died", where=where, hint=ANEW), first=True
         )
@@ -256,13 +253,15 @@ class Engines:
         """Return the failure that an engine reports: its own, or that of another one."""
         rank = report["rank"] if report["rank"] in range(len(self.who)) else rank
         if not report["first"]:
-            place = job.stretch(report["done"]) if report["done"] >= 0 else None
+            place = job.stretch(report["done"], rank) if report["done"] >= 0 else None
             message = str(report["text"]).replace(")", f") on {self.who[rank]['host']}", 1)
             return Failure(DeviceError(message, where=place, hint=ANEW), first=False)
         message = f"{self._name(job, rank)} has failed: {report['type']}: {report['text']}"
         told = [str(report["where"] or ""), *map(str, report["notes"])]
         line = next((line for text in told for line in text.splitlines() if " = " in line), "")
-        error = DeviceError(message, where=job.line(line.strip()), hint=report["hint"] or ANEW)
+        error = DeviceError(
+            message, where=job.line(line.strip(), rank), hint=report["hint"] or ANEW
+        )
         return Failure(error, first=True)
 
     def _name(self, job: Job, rank: int) -> str:
@@ -287,15 +286,13 @@ class Last:
         """For each input, by the worker's id: the whole value, how often it changed, its number."""
         self.made: dict[int, int] = {}
         """The numbers of outputs that the next run may take as inputs."""
-        self.new: list[Part] = []
+        self.has: dict[int, set[int]] = {}
+        """The numbers that each engine has, by its rank."""
         self.words: dict[str, Any] = {}
 
     def begin(self, job: Job) -> None:
-        """Find out what must be sent."""
-        ir, made = job.compiled(0).ir, self._made()
-        at = {node.id: k for k, node in enumerate(ir.inputs)}
-        given: dict[int, tuple[Array, int | None, int]] = {}
-        self.new = []
+        """Find out which arrays a run reads and makes: those that engines may have keep numbers."""
+        made, given = self._made(), dict[int, tuple[Array, int | None, int]]()
         for part in job.parts:
             value, version = job.given[part.local], job.versions.get(part.local)
             old, before, name = self.given.get(part.local, (None, None, 0))
@@ -304,18 +301,11 @@ class Last:
                 name = number
             elif old is not value or version is None or version != before:
                 name = self._number()
-                self.new.append(part)
             given[part.local] = value, version, name
         self.given, self.job = given, job
         self.made = {local: self._number() for local in job.wanted}
-        names = {local: name for local, (_, _, name) in given.items()}
-        kept = [*names.values(), *(self.made[local] for local in job.carried)]
-        self.words = {
-            "inputs": [(at[local], name) for local, name in names.items()],
-            "sent": [names[part.local] for part in self.new],
-            "kept": kept,
-            "versions": [(at[local], count) for local, count in job.versions.items()],
-        }
+        names = [name for _, _, name in given.values()]
+        self.words = {"kept": [*names, *(self.made[local] for local in job.carried)]}
 
     def _made(self) -> dict[int, tuple[Array, Layout, int]]:
         """Return the whole values of the last run's outputs, by what tells objects apart."""
@@ -333,23 +323,28 @@ class Last:
 
     def wanted(self, job: Job, rank: int) -> list[int]:
         """Return which outputs a worker sends."""
-        return [local for local, part in job.wanted.items() if job.gives(rank, part.layout)]
+        return [local for local in job.wanted if job.gives(rank, local)]
 
     def asked(self, job: Job, rank: int, words: Mapping[str, Any]) -> tuple[str, list[Array]]:
-        """Return what a worker is told, and the arrays that it is sent."""
-        at = {id: k for k, id in enumerate(job.compiled(0).ir.output_ids)}
-        sends = {*self.wanted(job, rank)}
-        outputs = [(at[local], self.made[local], local in sends) for local in job.wanted]
-        return json.dumps({**words, "outputs": outputs}), [*job.inputs(rank, self.new)]
+        """Return what a worker is told, and the arrays that it is sent: those it has not yet."""
+        inputs, outputs = job.places()
+        own = [part for part in job.parts if job.needs(rank, part)]
+        has, sends = self.has.get(rank, set()), {*self.wanted(job, rank)}
+        names = {part.local: self.given[part.local][2] for part in own}
+        new = [part for part in own if names[part.local] not in has]
+        mine = [local for local in job.wanted if job.makes(rank, local)]
+        versions = job.versions
+        told = {
+            **words,
+            "inputs": [(inputs[local], name) for local, name in names.items()],
+            "versions": [(inputs[id], versions[id]) for id in names if id in versions],
+            "sent": [names[part.local] for part in new],
+            "outputs": [(outputs[id], self.made[id], id in sends) for id in mine],
+        }
+        has = {*has, *names.values(), *(self.made[local] for local in mine)}
+        self.has[rank] = has & {*words["kept"]}
+        return json.dumps(told), [*job.inputs(rank, new)]
 
 
 def _rank(who: Mapping[str, Any]) -> int:
     return who["rank"]
-
-
-def _texts(job: Job) -> tuple[str, list[str], str, list[str]]:
-    """Return what a worker's graph is compiled of: texts, and which of its kernels are trusted."""
-    kernels = [*user_kernels(job.graph)]
-    admit_kernels(kernels)
-    digests = [foreign_of(kernel).digest for kernel in kernels]
-    return str(job.graph), job.passes, json.dumps(dict(job.specialise)), digests

@@ -36,10 +36,10 @@ from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.workers.bucket import Bucketing
 from luminal_lab.workers.communication import Communication
 from luminal_lab.workers.flow import Flow
-from luminal_lab.workers.job import Job, where
+from luminal_lab.workers.job import Job, PartsJob, Texts, where
 from luminal_lab.workers.layout import Layout
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.partition import Part, Partitioned, partition
+from luminal_lab.workers.partition import Partitioned, partition
 from luminal_lab.workers.plan import Sharding
 from luminal_lab.workers.shard import Shard
 from luminal_lab.workers.threads import Threads
@@ -152,6 +152,8 @@ class Workers:
         sizes = specialise if device else None
         self.first = compile_ir(self.partitioned.ir, *passes, *device, specialise=sizes)
         self.pipeline, self.specialise = self.first.pipeline, specialise or {}
+        passes = [str(entry) for entry in self.pipeline]
+        self.texts = Texts(program.mesh, self.partitioned.ir, passes, self.specialise)
         self._lock = Lock()
 
     @cached_property
@@ -248,31 +250,29 @@ class ShardedProgram:
             else environment.data(part.whole)
             for part in parts
         }
-        job = Job(
+        job = PartsJob(
             self.mesh,
-            workers.partitioned.ir,
-            workers.pipeline,
-            workers.specialise,
-            lambda rank: workers.each(rank + 1)[rank],
             environment,
             parts,
             given,
             {local[id]: made[id] for id in ids},
             {local[new] for new, _ in self.ir.carries if new in local},
+            workers.texts,
+            lambda rank: workers.each(rank + 1)[rank],
         )
         results = self.how.engine.run(self.mesh, job)
         for id in ids:
             given = [result.get(local[id]) for result in results]
-            job.returned[local[id]] = self._together(job, made[id], given)
+            job.returned[local[id]] = self._together(job, local[id], given)
         return {id: job.returned[local[id]] for id in ids}
 
-    def _together(self, job: Job, part: Part, results: Sequence[Array | None]) -> Array:
+    def _together(self, job: Job, local: int, results: Sequence[Array | None]) -> Array:
         """Return a whole value from the parts of all workers."""
-        node, layout = part.whole, part.layout
+        node, _, layout = job.wanted[local]
         shape = ints(bound_shape(f"execute: {node}", node.shape, job.environment.dims))
         whole = np.empty(shape, node.dtype.numpy)
         for rank, value in enumerate(results):
-            if value is not None and job.gives(rank, layout):
+            if value is not None and job.gives(rank, local):
                 whole[where(self.mesh, layout, shape, self.mesh.coordinates(rank))] = value
         return whole
 

@@ -1,28 +1,32 @@
-"""A run of a worker's graph on all workers of a mesh: what an engine is given.
+"""A run of all workers of a mesh: what an engine is given.
 
-An engine in this process calls `job(rank)`. One that sends its workers elsewhere sends the graph
-and the passes as text (`graph`, `passes`), and to each worker its parts of the inputs.
+An engine in this process calls `job(rank)`. One that sends its workers elsewhere sends each of them
+what it runs as text (`spec`), and the inputs that it reads.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.ops import user_kernels
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DeviceError
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.trust import admit_kernels, foreign_of
 from luminal_lab.workers.layout import Layout
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.ops import Collective, OwnPart, Worker
+from luminal_lab.workers.ops import Collective, Communicator, OwnPart, Worker
 from luminal_lab.workers.partition import Part
 
 MOST_LINES = 3
@@ -30,28 +34,154 @@ MOST_LINES = 3
 ANEW = "the others have ended, and the next run begins anew"
 
 
+class Meeting(NamedTuple):
+    """A node at which a worker meets others, in the graph that it runs."""
+
+    ir: IR
+    node: Node
+
+
 @dataclass(frozen=True)
-class Job:
-    """What all workers run, each on its own parts of some inputs."""
+class Job(ABC):
+    """What all workers run."""
 
     mesh: Mesh
-    graph: IR
-    """The graph of a worker, before its passes."""
-    pipeline: Pipeline
-    specialise: Mapping[str, int]
-    compiled: Callable[[int], Compilation]
-    """Returns the compile that a worker of this process runs: one program has one memory."""
     environment: Environment
     parts: Sequence[Part]
     """The inputs that are needed."""
     given: Mapping[int, Array]
-    """Their whole values, by the worker's ids."""
+    """Their whole values, by the workers' ids."""
     wanted: Mapping[int, Part]
-    """The values that are wanted, by their ids in the worker's last graph."""
-    carried: Set[int] = frozenset()
+    """The values that are wanted, by the workers' ids."""
+    carried: Set[int]
     """Those that become inputs of the next run."""
-    returned: dict[int, Array] = field(default_factory=dict[int, Array])
+    returned: dict[int, Array] = field(default_factory=dict[int, Array], kw_only=True)
     """The whole values, once they are put together."""
+
+    @abstractmethod
+    def __call__(self, rank: int) -> dict[int, Array]:
+        """Return what a worker of this process computes of what is wanted."""
+
+    @abstractmethod
+    def shared(self, talk: Communicator, rank: int) -> list[dict[int, Array]]:
+        """Run the worker of this process; return what all of them compute, as they all do."""
+
+    @abstractmethod
+    def inputs(self, rank: int, parts: Sequence[Part] | None = None) -> Iterator[Array]:
+        """Yield what a worker has of each input, or of some."""
+
+    @abstractmethod
+    def needs(self, rank: int, part: Part) -> bool:
+        """Return whether a worker reads an input."""
+
+    @abstractmethod
+    def makes(self, rank: int, local: int) -> bool:
+        """Return whether a worker has a part of a wanted value."""
+
+    @abstractmethod
+    def gives(self, rank: int, local: int) -> bool:
+        """Return whether a whole value is put together from a worker's part, among others."""
+
+    @abstractmethod
+    def places(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """The numbers of inputs and of outputs, by the workers' ids, for workers elsewhere."""
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """A digest of what is run, whatever the data are."""
+
+    @abstractmethod
+    def spec(self, rank: int) -> tuple[str, str, list[str]]:
+        """Return what a worker elsewhere compiles: a kind, a text, and the kernels trusted here."""
+
+    @abstractmethod
+    def graphs(self, rank: int) -> Sequence[IR]:
+        """Return the graphs that a worker runs, in order."""
+
+    @abstractmethod
+    def heard(self, rank: int, text: str) -> None:
+        """Take what a worker elsewhere tells about its run."""
+
+    @cached_property
+    def versions(self) -> dict[int, int]:
+        """How often each input has changed, by the workers' ids."""
+        versions = self.environment.versions
+        ids = {part.local: part.whole.id for part in self.parts}
+        return {local: versions[id] for local, id in ids.items() if id in versions}
+
+    def meetings(self, rank: int) -> list[Meeting]:
+        """Return where a worker meets others, in order."""
+        return [Meeting(ir, node) for ir in self.graphs(rank) for node in meetings(ir)]
+
+    def order(self, rank: int) -> dict[int, int]:
+        """Return the meetings in order, by what a worker notes when it comes to one."""
+        return {id(node.op): k for k, (_, node) in enumerate(self.meetings(rank))}
+
+    def stretch(self, done: int, rank: int) -> str | None:
+        """Return where a worker is that has come to so many meetings: before which node.
+
+        The lines are those of the nodes on its way there.
+        """
+        ends, graphs = self.meetings(rank), self.graphs(rank)
+        if not graphs or not graphs[-1].output_ids:
+            return None
+        last = Meeting(graphs[-1], graphs[-1].outputs[-1])
+        before, (ir, node) = ends[done - 1] if done else None, [*ends, last][min(done, len(ends))]
+        behind = f"after {before.node} {before.node.op.name}, " if before else ""
+        order = [other.id for other in ir]
+        way = [ir[id] for id in order[: order.index(node.id) + 1]]
+        if before is not None:
+            order = [other.id for other in before.ir]
+            tail = [before.ir[id] for id in order[order.index(before.node.id) + 1 :]]
+            if before.ir is ir and done == len(ends):
+                way = tail
+            elif before.ir is ir and node.id in [other.id for other in tail]:
+                way = way[len(order) - len(tail) :]
+            else:  # it is in another graph by then, or has begun this one again
+                way = [*tail, *way]
+        way.reverse()
+        lines = dict.fromkeys(str(n.meta.origin) for n in way if n.meta.origin is not None)
+        return "\n".join([f"{behind}before {print_node(ir, node)}", *[*lines][:MOST_LINES]])
+
+    def line(self, text: str, rank: int) -> str | None:
+        """Return the text of a node with the user's line, which engines elsewhere do not have."""
+        for ir in self.graphs(rank):
+            node = next((node for node in ir if print_node(ir, node) == text), None)
+            if node is not None and node.meta.origin is not None:
+                return f"{text}\n{node.meta.origin}"
+        return text or None
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The graph of a worker, and the passes of its compile, as texts."""
+
+    mesh: Mesh
+    graph: IR
+    """The graph of a worker, before its passes."""
+    passes: Sequence[str]
+    specialise: Mapping[str, int]
+
+    @cached_property
+    def spec(self) -> str:
+        """All of it, as JSON."""
+        words = {"graph": str(self.graph), "passes": self.passes, "sizes": dict(self.specialise)}
+        return json.dumps(words)
+
+    @cached_property
+    def key(self) -> str:
+        """A digest of it."""
+        return hashlib.sha256(f"{self.mesh}\n{self.spec}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class PartsJob(Job):
+    """One graph, which all workers run, each on its own parts of some inputs."""
+
+    texts: Texts
+    compiled: Callable[[int], Compilation]
+    """Returns the compile that a worker of this process runs: one program has one memory."""
 
     def __call__(self, rank: int) -> dict[int, Array]:
         """Return what a worker of this process computes, by the ids of its last graph."""
@@ -63,67 +193,78 @@ class Job:
         environment = self.environment._replace(data=data, probes={}, versions=self.versions)
         return values(self.compiled(rank), environment, self.wanted.keys())
 
-    @cached_property
-    def versions(self) -> dict[int, int]:
-        """How often each input has changed, by the worker's ids."""
-        versions = self.environment.versions
-        ids = {part.local: part.whole.id for part in self.parts}
-        return {local: versions[id] for local, id in ids.items() if id in versions}
+    def shared(self, talk: Communicator, rank: int) -> list[dict[int, Array]]:
+        """Return what all workers compute of what is asked for, here this one does its parts."""
+        own = self(rank)
+        made: list[dict[int, Array]] = [{} for _ in range(self.mesh.workers)]
+        for local, part in self.wanted.items():
+            whole = gathered(talk, self.mesh, part.layout, own[local])
+            for other, found in enumerate(made):
+                if self.gives(other, local):
+                    place = self.mesh.coordinates(other)
+                    found[local] = whole[where(self.mesh, part.layout, whole.shape, place)]
+        return made
 
     def inputs(self, rank: int, parts: Sequence[Part] | None = None) -> Iterator[Array]:
-        """Yield what a worker has of each input, or of some."""
+        """Yield a worker's parts."""
         place = self.mesh.coordinates(rank)
         for part in self.parts if parts is None else parts:
             value = self.given[part.local]
             own = value[where(self.mesh, part.layout, value.shape, place)]
             yield np.ascontiguousarray(own).reshape(own.shape)
 
-    def gives(self, rank: int, layout: Layout) -> bool:
-        """Return whether a whole value is put together from a worker's part, among others."""
-        place = self.mesh.coordinates(rank)
-        return not any(at for axis, at in place.items() if axis not in layout.dims)
+    def needs(self, rank: int, part: Part) -> bool:
+        """All workers run the same graph."""
+        return True
 
-    @cached_property
-    def key(self) -> str:
-        """A digest of what is run, whatever the data are."""
-        text = "\n".join([str(self.mesh), str(self.graph), *self.passes, str(self.specialise)])
-        return hashlib.sha256(text.encode()).hexdigest()
+    def makes(self, rank: int, local: int) -> bool:
+        """All workers run the same graph."""
+        return True
+
+    def gives(self, rank: int, local: int) -> bool:
+        """Of workers that have the same part, the first one gives it."""
+        place, dims = self.mesh.coordinates(rank), self.wanted[local].layout.dims
+        return not any(at for axis, at in place.items() if axis not in dims)
+
+    def places(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """Their order in the graph."""
+        ir = self.compiled(0).ir
+        return _numbered(ir.input_ids), _numbered(ir.output_ids)
 
     @property
-    def passes(self) -> list[str]:
-        """The passes of the worker's compile, as texts."""
-        return [str(entry) for entry in self.pipeline]
+    def key(self) -> str:
+        """That of the graph, of the passes and the mesh."""
+        return self.texts.key
 
-    @cached_property
-    def meetings(self) -> list[Node]:
-        """The collectives of the worker's last graph, in order."""
-        return meetings(self.compiled(0).ir)
+    def spec(self, rank: int) -> tuple[str, str, list[str]]:
+        """Return the one graph and its passes."""
+        return "parts", self.texts.spec, trusted([self.texts.graph])
 
-    def stretch(self, done: int) -> str | None:
-        """Return where a worker is that has come to so many collectives: before which node.
+    def graphs(self, rank: int) -> Sequence[IR]:
+        """Return the one graph."""
+        return [self.compiled(0).ir]
 
-        The lines are those of the nodes on its way there.
-        """
-        ir, ends = self.compiled(0).ir, self.meetings
-        if not ir.output_ids:
-            return None
-        node = ends[done] if done < len(ends) else ir.outputs[-1]
-        behind = f"after {ends[done - 1]} {ends[done - 1].op.name}, " if done else ""
-        order = [other.id for other in ir]
-        first = order.index(ends[done - 1].id) + 1 if done else 0
-        last = order.index(node.id) + 1 if done < len(ends) else len(order)
-        way = [ir[id] for id in reversed(order[first:last])]
-        lines = dict.fromkeys(str(n.meta.origin) for n in way if n.meta.origin is not None)
-        shown = [*lines][:MOST_LINES]
-        return "\n".join([f"{behind}before {print_node(ir, node)}", *shown])
+    def heard(self, rank: int, text: str) -> None:
+        """There is nothing to tell but the values."""
 
-    def line(self, text: str) -> str | None:
-        """Return the text of a node with the user's line, which engines elsewhere do not have."""
-        ir = self.compiled(0).ir
-        node = next((node for node in ir if print_node(ir, node) == text), None)
-        if node is None or node.meta.origin is None:
-            return text or None
-        return f"{text}\n{node.meta.origin}"
+
+def _numbered(ids: Sequence[int]) -> dict[int, int]:
+    return {id: k for k, id in enumerate(ids)}
+
+
+def trusted(graphs: Sequence[IR]) -> list[str]:
+    """Return digests of the kernels of graphs, all of which are trusted here."""
+    kernels = [kernel for graph in graphs for kernel in user_kernels(graph)]
+    admit_kernels(kernels)
+    return [foreign_of(kernel).digest for kernel in kernels]
+
+
+def gathered(talk: Communicator, mesh: Mesh, layout: Layout, x: Array) -> Array:
+    """Return a whole value: the parts of all workers along each axis of the mesh that cuts it."""
+    for dim, word in enumerate(layout.dims):
+        if word in mesh.sizes:
+            x = np.concatenate(talk.all_gather(x, word), dim)
+    return x
 
 
 def meetings(ir: IR) -> list[Node]:
@@ -140,8 +281,8 @@ def lost(work: object, worker: Worker, why: str) -> DeviceError:
     """Return the error about a worker, with the node and the line that it did not come to."""
     where = None
     if isinstance(work, Job):
-        done = next((k + 1 for k, node in enumerate(work.meetings) if node.op is worker.met), 0)
-        where = work.stretch(done)
+        done = -1 if worker.met is None else work.order(worker.rank).get(worker.met, -1)
+        where = work.stretch(done + 1, worker.rank)
     return DeviceError(
         f"worker {worker.rank} ({place_text(worker.place)}) {why}", where=where, hint=ANEW
     )
@@ -168,4 +309,4 @@ def where(
     )
 
 
-__all__ = ["Job", "meetings", "values", "where"]
+__all__ = ["Job", "PartsJob", "Texts", "meetings", "values", "where"]

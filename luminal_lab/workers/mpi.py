@@ -22,7 +22,7 @@ from luminal_lab.errors import DeviceError, expect
 from luminal_lab.workers.cluster import STARTING, Engines
 from luminal_lab.workers.job import ANEW, Job
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.processes import Processes, results
+from luminal_lab.workers.processes import Processes
 from luminal_lab.workers.talk import GoneError, Post, Talk
 
 
@@ -82,16 +82,16 @@ class Ranks(Processes):
     @override
     def run(self, mesh: Mesh, job: Job) -> Sequence[Mapping[int, Array]]:
         self.number += 1
-        order = {id(node.op): k for k, node in enumerate(job.meetings)}
+        order = job.order(self.rank)
         try:
             if str(mesh) not in self._made_talks:
                 self._made_talks[str(mesh)] = self._made(mesh)
             talk = self._made_talks[str(mesh)]
-            return talk.run(self.number, job.key, order, lambda: results(talk, job, self.rank))
+            return talk.run(self.number, job.key, order, lambda: job.shared(talk, self.rank))
         except BaseException as error:
             # Others may still be in a collective: communicators of this run are not used again.
             self._made_talks, self.turn = {}, self.turn + 1
             if not isinstance(error, GoneError):
                 raise
-            where = job.stretch(error.done) if error.done >= 0 else None
+            where = job.stretch(error.done, error.rank) if error.done >= 0 else None
             raise DeviceError(error.message, where=where, hint=ANEW) from None

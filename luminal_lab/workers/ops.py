@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from typing_extensions import override
 
-from luminal_lab.core.dtypes import Array
+from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import Op, TensorType, ints
 from luminal_lab.errors import DeviceError
 
@@ -38,6 +38,22 @@ class Communicator(Protocol):
         ...
 
 
+@runtime_checkable
+class Letters(Protocol):
+    """What an engine must have for pipelines: bytes from one worker to another, in order.
+
+    An array that is sent may be a device's own memory: it must have been read when `send` returns.
+    """
+
+    def send(self, x: Array, to: int, tag: int) -> None:
+        """Send bytes under a tag, without waiting for the other worker."""
+        ...
+
+    def receive(self, into: Array, source: int, tag: int) -> None:
+        """Wait for the next bytes that another worker sends under a tag: as many as there are."""
+        ...
+
+
 @dataclass
 class Worker:
     """A worker at work: its place in the mesh, whom it talks to, and how far it has come."""
@@ -45,8 +61,8 @@ class Worker:
     rank: int
     place: dict[str, int]
     communicator: Communicator
-    met: Op | None = None
-    """The collective that it came to last."""
+    met: int | None = None
+    """What tells where it met others last: the id of a collective's op, or a number of letters."""
     waits: bool = False
     """Whether it waits there for the others."""
 
@@ -68,8 +84,19 @@ def _worker(op: Op) -> Worker:
 def _met(op: Op) -> Communicator:
     """Return whom this worker talks to, now that it has come to a collective."""
     worker = _worker(op)
-    worker.met = op
+    worker.met = id(op)
     return worker.communicator
+
+
+def letters_of(worker: Worker) -> Letters:
+    """Return what a worker sends by, or raise if its engine has nothing for that."""
+    talk: object = worker.communicator
+    if not isinstance(talk, Letters):
+        raise DeviceError(
+            f"pipelines need letters, and {type(talk).__name__} has no send and receive",
+            hint="docs/sharding.md says what they must do",
+        )
+    return talk
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +219,20 @@ class OwnPart(Collective):
         where = [slice(None)] * x.ndim
         where[self.dim] = slice(at * size, (at + 1) * size)
         return x[tuple(where)]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlace(Op):
+    """This worker's position along an axis of the mesh: it says which part of numbers to make."""
+
+    name: ClassVar[str] = "place"
+    ulps: ClassVar[int] = 0
+    axis: str
+
+    @override
+    def infer(self) -> TensorType:
+        return TensorType(DType.int64, ())
+
+    @override
+    def eval(self) -> Array:
+        return np.array(_worker(self).place[self.axis], np.int64)

@@ -6,9 +6,9 @@
                    new = "-, -"} %y : f32[1, 8]                      kind = sum} %y : f32[1, 8]
     }                                              }
 
-All workers run the same graph. What depends on the worker is which parts of the inputs it gets, and
-what `own_part` takes of a value that all of them have. A value with free axes is written once for
-each layout that it is read in.
+All workers run the same graph. What depends on the worker is which parts of the inputs it gets,
+what `own_part` takes of a value that all of them have, and which random numbers `place` says that
+it makes. A value with free axes is written once for each layout that it is read in.
 """
 
 from __future__ import annotations
@@ -17,9 +17,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR, Meta, Node, Table
-from luminal_lab.core.op import Op, result_types
-from luminal_lab.core.ops import Constant, Expand, Input, Reshape, Slice, Stored
+from luminal_lab.core.op import Op, ints, result_types
+from luminal_lab.core.ops import (
+    Add,
+    Cast,
+    Constant,
+    Expand,
+    Gather,
+    Input,
+    Iota,
+    Mul,
+    Random,
+    Reshape,
+    Slice,
+    Stored,
+)
 from luminal_lab.workers.flow import Flow
 from luminal_lab.workers.layout import FREE, WHOLE, Layout, Step, local_shape, steps
 from luminal_lab.workers.mesh import Mesh
@@ -28,6 +42,7 @@ from luminal_lab.workers.ops import (
     AllReduce,
     AllToAll,
     OwnPart,
+    OwnPlace,
     ReduceScatter,
     Reshard,
 )
@@ -93,6 +108,8 @@ class _Partitioning:
             new = self.add(Input(node.dtype, shape), (), node)
             self.inputs.append(Part(node, new.id, layout))
             return new
+        if isinstance(op, Iota | Random):
+            return self.numbers(op, node, layout)
         rule, needs = self.flow.rules[node.id], self.flow.needs[node.id]
         sources: list[Node] = []
         for id, need, links in zip(node.sources, needs, rule.links if needs else (), strict=True):
@@ -104,6 +121,35 @@ class _Partitioning:
         if isinstance(op, Reshard):
             return self.changed(sources[0], node)
         return self.add(localised(op, node, layout, self.mesh), sources, node)
+
+    def numbers(self, op: Iota | Random, node: Node, layout: Layout) -> Node:
+        """Write a worker's part of numbers that depend on where they stand in the whole."""
+        cut = [(dim, word) for dim, word in enumerate(layout.dims) if word in self.mesh.sizes]
+        if isinstance(op, Random):
+            now = self.add(op, (), node)
+            for dim, word in cut:
+                now = self.picked(now, dim, word, node)
+            return now
+        if not cut:
+            return self.add(op, (), node)
+        shape = local_shape(node.shape, layout, self.mesh)
+        within = self.add(Iota(DType.int64, shape), (), node)
+        size = self.add(Constant(ints(shape)[0], DType.int64, ()), (), node)
+        begin = self.add(Mul(), [size, self.add(OwnPlace(cut[0][1]), (), node)], node)
+        begin = self.add(Reshape((1,)), [begin], node)
+        begin = self.add(Expand(shape), [begin], node)
+        now = self.add(Add(), [within, begin], node)
+        return now if op.dtype is DType.int64 else self.add(Cast(op.dtype), [now], node)
+
+    def picked(self, now: Node, dim: int, axis: str, node: Node) -> Node:
+        """Pick a worker's part by its place; kernels make no others, as they fuse that."""
+        parts = self.mesh.sizes[axis]
+        before, (size, *after) = now.shape[:dim], now.shape[dim:]
+        now = self.add(Reshape((*before, parts, size // parts, *after)), [now], node)
+        at = self.add(Reshape((1,) * len(now.shape)), [self.add(OwnPlace(axis), (), node)], node)
+        at = self.add(Expand((*before, 1, size // parts, *after)), [at], node)
+        now = self.add(Gather(dim), [now, at], node)
+        return self.add(Reshape((*before, size // parts, *after)), [now], node)
 
     def changed(self, now: Node, node: Node) -> Node:
         """Write the collectives of a change of layout."""

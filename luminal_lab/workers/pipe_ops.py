@@ -1,50 +1,37 @@
 """What pipelines add to graphs: a value in another stage, and what is sent for it.
 
 `move` stands in the graph of everybody, where it is the identity. In the graphs of workers stand
-`send` and `receive`, which ask for the post of the worker whose thread evaluates them.
+`send` and `receive`, which ask for the letters of the worker whose thread evaluates them.
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
+import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape
 from luminal_lab.core.dtypes import Array, DType
-from luminal_lab.core.op import Op, TensorType
+from luminal_lab.core.op import Op, TensorType, ints
 from luminal_lab.errors import DeviceError
+from luminal_lab.workers.ops import WORKER, Letters, letters_of
 
 
-class Post(Protocol):
-    """What an engine must have for pipelines: values from one worker to another, in order.
-
-    An array that is sent may be a device's own memory: it must have been read when `send` returns.
-    """
-
-    def send(self, x: Array, to: int, tag: int) -> None:
-        """Send a value without waiting for the other worker."""
-        ...
-
-    def receive(self, source: int, tag: int) -> Array:
-        """Wait for the next value that another worker sends under a tag."""
-        ...
-
-
-POST: ContextVar[Post | None] = ContextVar("post", default=None)
-"""What the worker whose graph this thread runs sends by."""
-
-
-def _post(op: Op) -> Post:
-    post = POST.get()
-    if post is None:
+def _letters(op: Op) -> Letters:
+    worker = WORKER.get()
+    if worker is None:
         raise DeviceError(
             f"{op.name}: no stage of a pipeline runs here",
             hint="ll.Pipelined(stages={…}) runs the graphs of its stages",
         )
-    return post
+    return letters_of(worker)
+
+
+def as_bytes(x: Array) -> Array:
+    """Return the bytes of an array that lies in one piece."""
+    return x.reshape(-1).view(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +67,7 @@ class Send(Op):
 
     @override
     def eval(self, x: Array) -> Array:
-        _post(self).send(x, self.to, self.tag)
+        _letters(self).send(as_bytes(np.ascontiguousarray(x)), self.to, self.tag)
         return x
 
 
@@ -102,4 +89,6 @@ class Receive(Op):
 
     @override
     def eval(self) -> Array:
-        return _post(self).receive(self.source, self.tag)
+        value = np.empty(ints(self.shape), self.dtype.numpy)
+        _letters(self).receive(as_bytes(value), self.source, self.tag)
+        return value

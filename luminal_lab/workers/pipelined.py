@@ -9,21 +9,22 @@ the batch are added up over the microbatches, so gradients are those of the whol
 
 from __future__ import annotations
 
-import queue
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from threading import BrokenBarrierError, Event
 from time import perf_counter
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from typing_extensions import override
 
+from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep
-from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, NotComputedError, PassError, expect
@@ -34,19 +35,18 @@ from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.pipeline import Pipeline
-from luminal_lab.workers.compiler import DEEPEST, THREADS
+from luminal_lab.plain import plain, read
+from luminal_lab.workers.compiler import DEEPEST, THREADS, Engine
 from luminal_lab.workers.flow import Flow
+from luminal_lab.workers.job import Job, Meeting, trusted
 from luminal_lab.workers.lanes import Lanes, Sent, Work
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.ops import WORKER, AllReduce, Worker
+from luminal_lab.workers.ops import WORKER, AllReduce, Communicator, letters_of
 from luminal_lab.workers.partition import Part, partition
-from luminal_lab.workers.pipe_ops import POST
+from luminal_lab.workers.pipe_ops import as_bytes
 from luminal_lab.workers.segments import PHASES, Place, Segments
 from luminal_lab.workers.stage import MICRO, Microbatch, Stage, microbatches
-
-Schedule: TypeAlias = Literal["gpipe", "1f1b"]
-GLANCE = 0.05
-"""The seconds between two looks at whether another worker has failed."""
+from luminal_lab.workers.turns import Act, Done, Given, Schedule, Script, Turns, gone_through
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -74,6 +74,7 @@ class Pipelined(Pipeline):
     microbatches: int
     schedule: Schedule = "gpipe"
     device: Pipeline | None = None
+    engine: Engine = THREADS
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class Pipelined(Pipeline):
         batch: str | Sequence[str],
         microbatches: int = 4,
         schedule: Schedule = "gpipe",
+        engine: Engine | None = None,
     ) -> None:
         hint = 'as in {"layers.0*": 0, "layers.1*": 1}'
         expect(stages, Mapping, "Pipelined: the stages are {}", hint)
@@ -105,9 +107,14 @@ class Pipelined(Pipeline):
         micro = Microbatch(int(microbatches), names, origin)
         super().__init__([calls, DeadCode(), micro, Stage(dict(stages), origin), DeadCode()])
         given = {"stages": dict(stages), "batch": names, "microbatches": int(microbatches)}
-        for name, value in {**given, "schedule": schedule, "device": device}.items():
+        how = {"schedule": schedule, "device": device, "engine": engine or THREADS}
+        for name, value in {**given, **how}.items():
             object.__setattr__(self, name, value)
-        THREADS.unless_enough(Mesh(stage=self.workers))
+        try:
+            self.engine.unless_enough(Mesh(stage=self.workers))
+        except ArgumentError as error:
+            error.where = str(origin or "") or None
+            raise
 
     @property
     def workers(self) -> int:
@@ -146,80 +153,11 @@ class Pipelined(Pipeline):
         return spec_text(self.name, {**sizes, **device})
 
 
-def turns(how: Pipelined, stage: int) -> Iterator[tuple[int, int]]:
-    """Yield the phases and microbatches that a worker goes through, in order."""
-    count = how.microbatches
-    ahead = count if how.schedule == "gpipe" else min(count, how.workers - 1 - stage)
-    yield from ((0, micro) for micro in range(ahead))
-    for micro in range(ahead, count):
-        yield 0, micro
-        yield 1, micro - ahead
-    yield from ((1, micro) for micro in range(count - ahead, count))
-
-
-class Mailboxes:
-    """What workers that are threads of this process send to each other."""
-
-    def __init__(self) -> None:
-        self.boxes: dict[tuple[int, int, int], queue.SimpleQueue[tuple[float, Array]]]
-        self.boxes = defaultdict(queue.SimpleQueue)
-        self.failed = Event()
-
-
-class Letters(NamedTuple):
-    """The post of one worker; see `Post`."""
-
-    worker: Worker
-    boxes: Mailboxes
-    sent: list[Sent]
-    waited: list[float]
-
-    @property
-    def rank(self) -> int:
-        """The worker's number."""
-        return self.worker.rank
-
-    def send(self, x: Array, to: int, tag: int) -> None:
-        """Put a copy into the box of another worker."""
-        self.boxes.boxes[self.rank, to, tag].put((perf_counter(), np.array(x)))
-
-    def receive(self, source: int, tag: int) -> Array:
-        """Take the next value out of a box; the engine sees who waits in vain."""
-        start, box = perf_counter(), self.boxes.boxes[source, self.rank, tag]
-        self.worker.waits = True
-        while True:
-            try:
-                at, value = box.get(timeout=GLANCE)
-                break
-            except queue.Empty:
-                if self.boxes.failed.is_set():
-                    raise BrokenBarrierError from None  # another one's error is told
-        self.worker.waits = False
-        now = perf_counter()
-        self.waited.append(now - start)
-        self.sent.append(Sent(source, self.rank, f"%{tag}", value.nbytes, at, now))
-        return value
-
-
-class Done(NamedTuple):
-    """What a worker has to show after a run."""
-
-    outputs: dict[int, list[Array]]
-    work: list[Work]
-    sent: list[Sent]
-    kept: int
-
-
 class Compiled(NamedTuple):
     """A segment, compiled."""
 
+    act: Act
     compilation: Compilation
-    inputs: Mapping[int, int]
-    """The nodes of a microbatch's graph, by the inputs that they are."""
-    outputs: Mapping[int, int]
-    """The outputs, by the nodes that they are."""
-    ends: tuple[int, ...]
-    """All outputs, with what is sent."""
 
 
 @dataclass
@@ -235,98 +173,190 @@ class Program:
         """The segments in which anything is computed."""
         device = self.how.device
         passes = [DeadCode(), *([] if device is None else [GenericCompiler(), device])]
-        found: dict[Place, Compiled] = {}
-        for place, segment in self.segments.all.items():
-            ir = segment.ir
-            if not ir.output_ids:
-                continue
-            compilation = compile_ir(ir, *passes)
-            ends = dict(zip(ir.output_ids, compilation.ir.output_ids, strict=True))
-            made = {id: ends[local] for id, local in segment.made.items()}
-            found[place] = Compiled(compilation, segment.given, made, (*ends.values(),))
+        return {
+            place: Compiled(act_of(self.segments, place), compile_ir(segment.ir, *passes))
+            for place, segment in self.segments.all.items()
+            if segment.ir.output_ids
+        }
+
+    def of(self, stage: int) -> list[Compilation]:
+        """Return the compiles of a stage, by its phases in order."""
+        return [one.compilation for place, one in self.compiled.items() if place.stage == stage]
+
+    @cached_property
+    def homes(self) -> dict[int, int]:
+        """The stage that makes each output, by the ids of a microbatch's graph."""
+        ir, segments = self.segments.ir, self.segments
+        return {part.local: segments.home(ir[part.local]).stage for part in self.outputs}
+
+    @cached_property
+    def scripts(self) -> list[Script]:
+        """What each stage goes through."""
+        segments, how = self.segments, self.how
+        return [
+            Script(
+                stage,
+                how.workers,
+                how.microbatches,
+                how.schedule,
+                tuple(one.act for place, one in self.compiled.items() if place.stage == stage),
+                tuple((id, op.kind) for id, op in segments.sums.items()),
+                tuple(p.local for p in segments.partitioned.inputs if p.local in segments.varying),
+                tuple(
+                    (part.local, part.layout.at(MICRO))
+                    for part in self.outputs
+                    if self.homes[part.local] == stage
+                ),
+            )
+            for stage in range(how.workers)
+        ]
+
+    @cached_property
+    def specs(self) -> list[str]:
+        """What each stage compiles elsewhere, as JSON."""
+        found: list[str] = []
+        for stage, script in enumerate(self.scripts):
+            compiled = self.of(stage)
+            passes = [str(entry) for entry in compiled[0].pipeline] if compiled else []
+            graphs = [str(compilation.written) for compilation in compiled]
+            words = {"script": plain(script), "graphs": graphs, "passes": passes}
+            found.append(json.dumps(words))
         return found
 
+    @cached_property
+    def key(self) -> str:
+        """A digest of what all stages run."""
+        return hashlib.sha256("\n".join(self.specs).encode()).hexdigest()
 
-class Turns:
-    """One worker at work, microbatch by microbatch."""
 
-    def __init__(
-        self,
-        program: Program,
-        letters: Letters,
-        data: Mapping[int, Array],
-        environment: Environment,
-    ) -> None:
-        self.program, self.letters, self.data = program, letters, data
-        self.segments, self.environment = program.segments, environment
-        self.rank, self.began = letters.rank, 0.0
-        self.asked = {part.local for part in program.outputs}
-        self.sums: dict[int, Array] = {}
-        self.outputs: dict[int, list[Array]] = {}
-        self.work: list[Work] = []
+def act_of(segments: Segments, place: Place) -> Act:
+    """Return what a segment computes, by numbers alone."""
+    segment, ir = segments.all[place], segments.ir
+    at = {id: k for k, id in enumerate(segment.ir.output_ids)}
 
-    def run(self) -> Done:
-        """Go through all turns, and the end."""
-        worker = self.letters.worker
-        phases = [place.phase for place in self.program.compiled if place.stage == self.rank]
-        final, most = max((phase for phase in phases if phase < 2), default=0), 0
-        kept, last = dict[int, dict[int, Array]](), dict[int, Array]()
-        POST.set(self.letters)
-        for phase, micro in turns(self.program.how, self.rank):
-            WORKER.set(replace(worker, place={**worker.place, MICRO: micro}))
-            values = kept.setdefault(micro, {}) if phase <= final else {}
-            most = max(most, len(kept))
-            for id, value in self.turn(phase, micro, values).items():
-                values[id] = value
-                if id in self.segments.sums:
-                    self.add(id, value)
-                if id in self.asked:
-                    self.outputs.setdefault(id, []).append(value)
-            if phase == final:
-                last = kept.pop(micro)
-        for id, value in self.turn(2, -1, last).items():
-            self.outputs[id] = [value]
-        return Done(self.outputs, self.work, self.letters.sent, most)
+    def given(id: int) -> Given:
+        match ir[id].op:
+            case AllReduce():
+                return Given("sum", ir[id].sources[0])
+            case Input():
+                return Given("input", id)
+            case _:
+                return Given("kept", id)
 
-    def add(self, id: int, value: Array) -> None:
-        """Add a microbatch's term to what is joined over all of them."""
-        if id not in self.sums:
-            self.sums[id] = np.array(value)
-            return
-        join = np.add if self.segments.sums[id].kind == "sum" else np.maximum
-        self.sums[id] = np.asarray(join(self.sums[id], value))
+    inputs = tuple(given(id) for id in segment.given.values())
+    return Act(place.phase, inputs, tuple((id, at[local]) for id, local in segment.made.items()))
 
-    def turn(self, phase: int, micro: int, values: Mapping[int, Array]) -> dict[int, Array]:
-        """Run one segment; return what it makes, by the nodes of a microbatch's graph."""
-        compiled = self.program.compiled.get(Place(phase, self.rank))
-        if compiled is None:
-            return {}
-        ir, given = self.segments.ir, dict[int, Array]()
-        for local, id in compiled.inputs.items():
-            op = ir[id].op
-            if isinstance(op, AllReduce):
-                given[local] = self.sums[ir[id].sources[0]]
-            else:
-                given[local] = self.part(id, micro) if isinstance(op, Input) else values[id]
 
-        def data(node: Node) -> Array:
-            return given[node.id]
+TOLD = 1 << 20
+"""The tag from which on workers tell each other what they have made; others are ids of nodes."""
 
-        environment = self.environment._replace(data=data, probes={}, versions={})
-        self.letters.waited.clear()
-        start = perf_counter()
-        made = compiled.compilation.values(environment, {*compiled.ends}, {}, None)
-        waited, name = sum(self.letters.waited), PHASES[phase]
-        self.work.append(Work(self.rank, name, micro, start + waited, perf_counter()))
-        return {id: made[local] for id, local in compiled.outputs.items()}
 
-    def part(self, id: int, micro: int) -> Array:
-        """Return what a microbatch has of an input."""
-        value = self.data[id]
-        if id not in self.segments.varying:
-            return value
-        size = len(value) // self.program.how.microbatches
-        return value[micro * size : (micro + 1) * size]
+@dataclass(frozen=True)
+class StagesJob(Job):
+    """A graph in stages, each on a worker of its own, one microbatch after the other."""
+
+    program: Program
+    done: dict[int, Done] = field(default_factory=dict[int, Done], kw_only=True)
+    """What the workers have told about their run."""
+
+    def __call__(self, rank: int) -> dict[int, Array]:
+        """Return what a stage makes, as whole values."""
+        compiled, script = self.program.of(rank), self.program.scripts[rank]
+        turns = Turns(script, compiled, self.given, self.environment)
+        made, self.done[rank] = turns.run(), turns.done
+        return {local: value for local, value in made.items() if local in self.wanted}
+
+    def shared(self, talk: Communicator, rank: int) -> list[dict[int, Array]]:
+        """Return what all workers make; who makes it sends it to the others."""
+        worker = WORKER.get()
+        assert worker is not None, "the engine has set it"
+        letters, others = letters_of(worker), [k for k in range(self.mesh.workers) if k != rank]
+        found: list[dict[int, Array]] = [{} for _ in range(self.mesh.workers)]
+        found[rank] = self(rank)
+        told = np.frombuffer(json.dumps(plain(self.done[rank])).encode(), np.uint8)
+        for other in others:
+            letters.send(as_bytes(np.array([told.size])), other, TOLD)
+            letters.send(told, other, TOLD + 1)
+        for other in others:
+            letters.receive(as_bytes(size := np.zeros(1, np.int64)), other, TOLD)
+            letters.receive(text := np.zeros(int(size[0]), np.uint8), other, TOLD + 1)
+            self.heard(other, text.tobytes().decode())
+        for number, (local, (whole, _, _)) in enumerate(self.wanted.items()):
+            tag, home = TOLD + 2 + number, self.program.homes[local]
+            if home == rank:
+                for other in others:
+                    letters.send(as_bytes(np.ascontiguousarray(found[rank][local])), other, tag)
+                continue
+            shape = bound_shape(f"execute: {whole}", whole.shape, self.environment.dims)
+            found[home][local] = np.empty(shape, whole.dtype.numpy)
+            letters.receive(as_bytes(found[home][local]), home, tag)
+        return found
+
+    def inputs(self, rank: int, parts: Sequence[Part] | None = None) -> Iterator[Array]:
+        """Yield whole inputs: a worker cuts microbatches out of them."""
+        for part in self.parts if parts is None else parts:
+            yield np.ascontiguousarray(value := self.given[part.local]).reshape(value.shape)
+
+    def needs(self, rank: int, part: Part) -> bool:
+        """A stage has inputs of its own."""
+        return part.local in self.program.scripts[rank].needed
+
+    def makes(self, rank: int, local: int) -> bool:
+        """One stage makes a value."""
+        return self.program.homes[local] == rank
+
+    gives = makes
+
+    def places(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """Scripts have the ids of a microbatch's graph."""
+        return {part.local: part.local for part in self.parts}, {id: id for id in self.wanted}
+
+    @property
+    def key(self) -> str:
+        """That of all stages."""
+        return self.program.key
+
+    def spec(self, rank: int) -> tuple[str, str, list[str]]:
+        """Return the script of a stage with its graphs and passes."""
+        graphs = [compilation.written for compilation in self.program.of(rank)]
+        return "stage", self.program.specs[rank], trusted(graphs)
+
+    def graphs(self, rank: int) -> Sequence[IR]:
+        """Return the graphs of a stage."""
+        return [compilation.ir for compilation in self.program.of(rank)]
+
+    def meetings(self, rank: int) -> list[Meeting]:
+        """Return where a worker sends and receives, turn by turn."""
+        return gone_through(self.program.scripts[rank], self.graphs(rank))
+
+    def order(self, rank: int) -> dict[int, int]:
+        """Letters are counted."""
+        return {k: k for k in range(len(self.meetings(rank)))}
+
+    def heard(self, rank: int, text: str) -> None:
+        """Take what a worker elsewhere tells about its run."""
+        self.done[rank] = read(Done, json.loads(text))
+
+    def lanes(self) -> Lanes:
+        """Return when each worker did what."""
+        done = [self.done[rank] for rank in range(self.mesh.workers)]
+        first, how = done[0], self.program.how
+        # Processes of one machine have one clock; others are taken to begin at the same moment.
+        late = [one.began - first.began if one.host == first.host else 0.0 for one in done]
+        work, sent = list[Work](), list[Sent]()
+        for rank, one in enumerate(done):
+            begun = late[rank]
+            work += [w._replace(start=w.start + begun, end=w.end + begun) for w in one.work]
+            times = defaultdict[tuple[int, int], list[float]](list)
+            for source, other in enumerate(done):
+                for moved in other.sent:
+                    if moved.other == rank:
+                        times[source, moved.tag].append(moved.at + late[source])
+            for source, tag, size, end in one.received:
+                at = times[source, tag].pop(0)
+                sent.append(Sent(source, rank, f"%{tag}", size, at, end + begun))
+        kept = tuple(one.kept for one in done)
+        return Lanes(how.workers, how.microbatches, tuple(work), tuple(sent), kept)
 
 
 class PipelinedProgram:
@@ -393,47 +423,24 @@ class PipelinedProgram:
         own = {part.whole.id for part in self.program.outputs}
         program = self.program if own >= {*ids} else self.for_outputs(ids)
         assert program.compiled, "it computes something"
-        data = {
-            part.local: known[part.whole.id]
-            if part.whole.id in known
-            else environment.data(part.whole)
-            for part in program.segments.partitioned.inputs
-        }
-        boxes, began = Mailboxes(), perf_counter()
-
-        def work(_: int) -> Done:
-            try:
-                worker = WORKER.get()
-                assert worker is not None, "the engine has set it"
-                return Turns(program, Letters(worker, boxes, [], []), data, environment).run()
-            except BaseException:
-                boxes.failed.set()
-                raise
-
-        try:
-            done = THREADS.run(self.mesh, work)
-        except BaseException:
-            boxes.failed.set()
-            raise
-        self._lanes = Lanes(
-            self.how.workers,
-            self.how.microbatches,
-            tuple(
-                w._replace(start=w.start - began, end=w.end - began) for d in done for w in d.work
-            ),
-            tuple(
-                s._replace(start=s.start - began, end=s.end - began) for d in done for s in d.sent
-            ),
-            tuple(d.kept for d in done),
+        made = {part.whole.id: part for part in program.outputs}
+        parts = program.segments.partitioned.inputs
+        job = StagesJob(
+            self.mesh,
+            environment,
+            parts,
+            {
+                part.local: known[part.whole.id]
+                if part.whole.id in known
+                else environment.data(part.whole)
+                for part in parts
+            },
+            {made[id].local: made[id] for id in ids},
+            {made[new].local for new, _ in self.ir.carries if new in {*ids}},
+            program,
         )
-        return {
-            part.whole.id: _whole(part, done) for part in program.outputs if part.whole.id in ids
-        }
-
-
-def _whole(part: Part, done: Sequence[Done]) -> Array:
-    """Return a whole value, of the worker that has made it."""
-    values = next(each.outputs[part.local] for each in done if part.local in each.outputs)
-    if MICRO not in part.layout.dims:
-        return values[-1]
-    return np.concatenate(values, part.layout.dims.index(MICRO))
+        found = self.how.engine.run(self.mesh, job)
+        self._lanes = job.lanes()
+        for local in job.wanted:
+            job.returned[local] = found[program.homes[local]][local]
+        return {id: job.returned[made[id].local] for id in ids}

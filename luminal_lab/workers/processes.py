@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import ArgumentError
-from luminal_lab.workers.job import Job, where
-from luminal_lab.workers.layout import Layout
+from luminal_lab.workers.job import Job
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, Communicator, Worker
 
@@ -22,7 +19,8 @@ class Processes:
     """Run the workers of a mesh in as many processes, of which this is one.
 
     `talk` makes what they talk by: it is called with a mesh, by all of them, and returns an object
-    with three methods, `all_reduce`, `all_gather` and `all_to_all`.
+    with three methods, `all_reduce`, `all_gather` and `all_to_all`; for pipelines it has two more,
+    `send` and `receive`.
     """
 
     name = "processes"
@@ -47,30 +45,9 @@ class Processes:
         talk = self._talks[str(mesh)]
         token = WORKER.set(Worker(self.rank, mesh.coordinates(self.rank), talk))
         try:
-            return results(talk, job, self.rank)
+            return job.shared(talk, self.rank)
         finally:
             WORKER.reset(token)
 
 
-def results(talk: Communicator, job: Job, rank: int) -> list[dict[int, Array]]:
-    """Return what all workers compute of what is asked for, here this one computes its parts."""
-    own = job(rank)
-    made: list[dict[int, Array]] = [{} for _ in range(job.mesh.workers)]
-    for local, part in job.wanted.items():
-        whole = gathered(talk, job.mesh, part.layout, own[local])
-        for other, values in enumerate(made):
-            if job.gives(other, part.layout):
-                place = job.mesh.coordinates(other)
-                values[local] = whole[where(job.mesh, part.layout, whole.shape, place)]
-    return made
-
-
-def gathered(talk: Communicator, mesh: Mesh, layout: Layout, x: Array) -> Array:
-    """Return a whole value: the parts of all workers along each axis of the mesh that cuts it."""
-    for dim, word in enumerate(layout.dims):
-        if word in mesh.sizes:
-            x = np.concatenate(talk.all_gather(x, word), dim)
-    return x
-
-
-__all__ = ["Processes", "results"]
+__all__ = ["Processes"]

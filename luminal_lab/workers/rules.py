@@ -3,7 +3,8 @@
 1. An elementwise op joins: axis k of each source is axis k of the result.
 2. A permutation carries each axis to its new place.
 3. A reshape carries the major axis of each group of axes that it splits or merges.
-4. An expanded axis is free, and so are all of a constant: a worker makes any part by itself.
+4. An expanded axis is free, and so are all of a constant, of iota and of random numbers: a worker
+   makes any part by itself.
 5. A reduction over a cut axis leaves a partial value: each worker has a term of it.
 6. The rest needs axes whole that it moves along; the others carry.
 
@@ -28,10 +29,12 @@ from luminal_lab.core.ops import (
     Flip,
     Gather,
     GraphBreak,
+    Iota,
     MaxReduce,
     Mul,
     Pad,
     Permute,
+    Random,
     Reshape,
     Scatter,
     Slice,
@@ -69,7 +72,7 @@ def rule_of(ir: IR, node: Node) -> Rule:
     same = tuple(range(len(node.shape)))
     whole: tuple[Links, ...] = tuple((None,) * len(source.shape) for source in sources)
     match node.op:
-        case Constant():
+        case Constant() | Iota() | Random():
             return Rule((), frozenset(same))
         case Elementwise() if all(source.shape == node.shape for source in sources):
             return Rule((same,) * len(sources))

@@ -16,23 +16,24 @@ import re
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import Node
 from luminal_lab.core.parse import parse
-from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import as_pass
+from luminal_lab.plain import plain, read
 from luminal_lab.trust import allow
 from luminal_lab.workers.job import meetings, values
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.talk import GoneError, Post, Talk
+from luminal_lab.workers.turns import Script, Turns, gone_through
 
 
 class Mark:
@@ -78,13 +79,24 @@ def read_mark(memory: mmap.mmap, run: int) -> int:
     return int.from_bytes(data[8:], "little") if int.from_bytes(data[:8], "little") == run else 0
 
 
+Work: TypeAlias = "Callable[[Environment, Mapping[int, Array], Sequence[int]], Made]"
+"""Takes inputs by their numbers, and the numbers of outputs that are wanted."""
+
+
+class Made(NamedTuple):
+    """Outputs by their numbers, and what there is to tell about the run."""
+
+    outputs: Mapping[int, Array]
+    told: str = ""
+
+
 @dataclass
 class Prepared:
-    """A worker's graph, compiled, with what it was given and has made."""
+    """What a worker runs, compiled, with what it was given and has made."""
 
-    compiled: Compilation
+    work: Work
     order: dict[int, int]
-    """The collectives in order, by the ids of their ops."""
+    """Where it meets others, in order, by what it notes then."""
     given: dict[int, Array] = field(default_factory=dict[int, Array])
     """The arrays that the client has numbers for."""
 
@@ -126,8 +138,8 @@ def join() -> None:
         SEAT.post = Post()
 
 
-def prepare(key: str, graph: str, passes: Sequence[str], sizes: str, kernels: Sequence[str]) -> str:
-    """Compile the graph of a worker; return a report if it fails.
+def prepare(key: str, kind: str, text: str, kernels: Sequence[str]) -> str:
+    """Compile what a worker runs; return a report if it fails.
 
     The kernels are digests of what the client trusts: it may call anything here anyway.
     """
@@ -135,33 +147,59 @@ def prepare(key: str, graph: str, passes: Sequence[str], sizes: str, kernels: Se
         return ""
     try:
         allow(kernels)
-        pipeline = [as_pass(text) for text in passes]
-        compiled = compile_ir(parse(graph), *pipeline, specialise=json.loads(sizes) or None)
+        SEAT.prepared[key] = {"parts": _parts, "stage": _stage}[kind](json.loads(text))
     except Exception as error:
         return report(error, -1, first=True)
-    order = {id(node.op): k for k, node in enumerate(meetings(compiled.ir))}
-    SEAT.prepared[key] = Prepared(compiled, order)
     return ""
 
 
-def run(key: str, asked: str, arrays: Sequence[Array]) -> tuple[str, list[Array]]:
-    """Run a worker's graph once, and return the values that are asked for, or a report."""
+def _parts(words: Mapping[str, Any]) -> Prepared:
+    """Compile the graph that all workers run, each on its own parts."""
+    pipeline = [as_pass(text) for text in words["passes"]]
+    sizes: dict[str, int] | None = words["sizes"] or None
+    compiled = compile_ir(parse(words["graph"]), *pipeline, specialise=sizes)
+    inputs, outputs = compiled.ir.input_ids, compiled.ir.output_ids
+
+    def work(environment: Environment, data: Mapping[int, Array], wanted: Sequence[int]) -> Made:
+        own = {inputs[at]: value for at, value in data.items()}
+        versions = {inputs[at]: count for at, count in environment.versions.items()}
+
+        def value(node: Node) -> Array:
+            return own[node.id]
+
+        environment = environment._replace(data=value, versions=versions)
+        made = values(compiled, environment, {outputs[at] for at in wanted})
+        return Made({at: made[outputs[at]] for at in wanted})
+
+    return Prepared(work, {id(node.op): k for k, node in enumerate(meetings(compiled.ir))})
+
+
+def _stage(words: Mapping[str, Any]) -> Prepared:
+    """Compile the graphs of a stage of a pipeline."""
+    script, passes = read(Script, words["script"]), [as_pass(text) for text in words["passes"]]
+    compiled = [compile_ir(parse(text), *passes) for text in words["graphs"]]
+
+    def work(environment: Environment, data: Mapping[int, Array], wanted: Sequence[int]) -> Made:
+        turns = Turns(script, compiled, data, environment)
+        made = turns.run()
+        return Made({at: made[at] for at in wanted}, json.dumps(plain(turns.done)))
+
+    count = len(gone_through(script, [one.ir for one in compiled]))
+    return Prepared(work, {k: k for k in range(count)})
+
+
+def run(key: str, asked: str, arrays: Sequence[Array]) -> tuple[str, list[Array], str]:
+    """Run what is prepared once, and return the values that are asked for, or a report."""
     words: dict[str, Any] = json.loads(asked)
     prepared, post, number = SEAT.prepared[key], SEAT.post, int(words["run"])
     assert post is not None, "all processes have joined"
     mark = SEAT.mark
     mesh = Mesh(**words["mesh"])
     given = {**prepared.given, **dict(zip(words["sent"], arrays, strict=True))}
-    ids = [node.id for node in prepared.compiled.ir.inputs]
-    data: dict[int, Array] = {ids[at]: given[name] for at, name in words["inputs"]}
-    outputs = prepared.compiled.ir.output_ids
-    wanted: set[int] = {outputs[at] for at, _, _ in words["outputs"]}
-    versions: dict[int, int] = {ids[at]: count for at, count in words["versions"]}
-
-    def value(node: Node) -> Array:
-        return data[node.id]
-
-    environment = Environment(value, words["dims"], words["step"], versions=versions)
+    data: dict[int, Array] = {at: given[name] for at, name in words["inputs"]}
+    wanted: list[int] = [at for at, _, _ in words["outputs"]]
+    versions: dict[int, int] = dict(words["versions"])
+    environment = Environment(_nothing, words["dims"], words["step"], versions=versions)
     talk: Talk | None = None
     try:
         where = str(mesh), int(words["turn"])
@@ -170,18 +208,22 @@ def run(key: str, asked: str, arrays: Sequence[Array]) -> tuple[str, list[Array]
         talk = SEAT.talks[where]
         talk.note = None if mark is None else mark.write
         made = talk.run(
-            number, key, prepared.order, lambda: values(prepared.compiled, environment, wanted)
+            number, key, prepared.order, lambda: prepared.work(environment, data, wanted)
         )
     except (Exception, KeyboardInterrupt) as error:
         first = not isinstance(error, (GoneError, KeyboardInterrupt))
         done = error.done if isinstance(error, GoneError) else talk.done if talk else -1
         rank = error.rank if isinstance(error, GoneError) else post.rank
-        return report(error, done, first=first, rank=rank), []
-    results = {name: made[outputs[at]] for at, name, _ in words["outputs"]}
+        return report(error, done, first=first, rank=rank), [], ""
+    results = {name: made.outputs[at] for at, name, _ in words["outputs"]}
     prepared.given = {
         name: value for name, value in (given | results).items() if name in words["kept"]
     }
-    return "", [results[name] for _, name, is_sent in words["outputs"] if is_sent]
+    return "", [results[name] for _, name, is_sent in words["outputs"] if is_sent], made.told
+
+
+def _nothing(node: Node) -> Array:
+    raise AssertionError(f"{node} is given by what is prepared")
 
 
 def report(error: BaseException, done: int, *, first: bool, rank: int = -1) -> str:

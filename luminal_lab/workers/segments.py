@@ -16,7 +16,7 @@ from luminal_lab.core.ir import IR, Meta, Node, Table
 from luminal_lab.core.op import Op, View, result_types
 from luminal_lab.core.ops import Input
 from luminal_lab.errors import GraphError
-from luminal_lab.workers.ops import AllReduce, Collective, OwnPart
+from luminal_lab.workers.ops import AllReduce, Collective, OwnPart, OwnPlace
 from luminal_lab.workers.partition import Partitioned
 from luminal_lab.workers.pipe_ops import Move, Receive, Send
 from luminal_lab.workers.stage import MICRO, is_anywhere, stages_of
@@ -88,7 +88,7 @@ class Segments:
         varying: set[int] = set()
         for node in self.ir:
             inside = not isinstance(node.op, AllReduce) and any(i in varying for i in node.sources)
-            if node.id in cut or inside or isinstance(node.op, OwnPart):
+            if node.id in cut or inside or isinstance(node.op, OwnPart | OwnPlace):
                 varying.add(node.id)
         return varying
 
@@ -121,7 +121,8 @@ class Segments:
         return GraphError(
             f"pipeline: {node} cannot be computed by microbatches: {why}",
             where=str(node.meta.origin or "") or None,
-            hint="what is known from the whole batch alone, as a batch norm or a count, cannot be",
+            hint="what is known from the whole batch alone cannot be: a batch norm, or a count of "
+            "targets, which with ignore_index=None is that of all",
         )
 
     def _written(self) -> None:

@@ -22,17 +22,19 @@ from typing_extensions import override
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Source, View
-from luminal_lab.core.ops import HostCall, Input
+from luminal_lab.core.ops import Add, Cast, Gather, HostCall, Input, Mul
 from luminal_lab.core.origin import Origin
 from luminal_lab.errors import GraphError, PassError, nearest
 from luminal_lab.passes.base import Pass
 from luminal_lab.workers.layout import WHOLE
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.ops import OwnPart, Reshard
+from luminal_lab.workers.ops import OwnPart, OwnPlace, Reshard
 from luminal_lab.workers.pipe_ops import Move
 from luminal_lab.workers.plan import Annotation, Sharding
 from luminal_lab.workers.shard import Resharding
 
+MOST_OPS = 16
+"""The most ops that `partition` writes for a part of numbers, along each axis."""
 MICRO = "micro"
 """The axis of a mesh that the microbatches are: they are workers one after the other."""
 
@@ -56,10 +58,24 @@ def microbatches(ir: IR, batch: tuple[str, ...], count: int, origin: Origin | No
 
 
 def is_anywhere(ir: IR, node: Node) -> bool:
-    """Return whether each stage can make a value by itself: it costs nothing, or next to it."""
+    """Return whether each stage can make a value by itself: it costs nothing, or next to it.
+
+    What `partition` writes for a microbatch's part of random numbers is still such a value.
+    """
     while isinstance(node.op, View | OwnPart | Reshard) and len(node.sources) == 1:
         node = ir.sources(node)[0]
-    return isinstance(node.op, Source)
+    if isinstance(node.op, Gather | Add | Mul | Cast):
+        return _is_by_place(ir, node)
+    return isinstance(node.op, Source | OwnPlace)
+
+
+def _is_by_place(ir: IR, node: Node) -> bool:
+    """Return whether a value is a part of numbers, as `partition` writes it."""
+    way = [node]
+    while isinstance(way[-1].op, View | Gather | Add | Mul | Cast) and len(way) < MOST_OPS:
+        way.append(ir.sources(way[-1])[-1])
+    is_part = isinstance(way[-1].op, OwnPlace)
+    return is_part and all(is_anywhere(ir, s) for n in way for s in ir.sources(n)[:-1])
 
 
 def stages_of(ir: IR, stages: Mapping[str, int]) -> dict[int, int]:

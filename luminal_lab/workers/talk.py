@@ -148,7 +148,7 @@ class Post:
 
 
 class Talk:
-    """The collectives of one worker of a mesh; see `Communicator`. All workers make it together."""
+    """What one worker of a mesh calls; see `Communicator` and `Letters`. All make it together."""
 
     def __init__(self, post: Post, mesh: Mesh, turn: int) -> None:
         self.post, self.mesh, self.rank = post, mesh, post.rank
@@ -165,11 +165,13 @@ class Talk:
         """Takes the number of the run, and how far this worker has come, at each collective."""
         self._order: Mapping[int, int] = {}
         self._memory: dict[str, Array] = {}
+        self._letters: list[tuple[Any, Array]] = []
 
     @property
     def done(self) -> int:
         """The number of collectives that this worker has come to."""
-        return self._order.get(id(self.worker.met), -1) + 1
+        met = self.worker.met
+        return 0 if met is None else self._order.get(met, -1) + 1
 
     # -- a run -------------------------------------------------------------------------------------
 
@@ -228,7 +230,7 @@ class Talk:
                 elif failed := self.post.failure():
                     raise failed
         except BaseException:
-            LEFT.append((request, *held))
+            LEFT.extend([(request, *held), *self._letters])
             raise
         finally:
             self.worker.waits = False
@@ -277,6 +279,17 @@ class Talk:
         op = self.post.mpi.SUM if kind == "sum" else self.post.mpi.MAX
         self.wait(self.comms[axis].Iallreduce(given, joined, op), members, given, joined)
         return joined
+
+    def send(self, x: Array, to: int, tag: int) -> None:
+        """Send a copy; MPI reads it until it has gone."""
+        copy = np.array(x)
+        self._letters = [letter for letter in self._letters if not letter[0].Test()]
+        self._letters.append((self.all.Isend(copy, to, tag), copy))
+
+    def receive(self, into: Array, source: int, tag: int) -> None:
+        """Wait for what another worker sends; any of them may be the one that all wait for."""
+        everybody = tuple(range(self.mesh.workers))
+        self.wait(self.all.Irecv(into, source, tag), everybody, into)
 
     def _scratch(self, axis: str, x: Array) -> Array:
         """Return memory for what all give, which is read before the call is over."""

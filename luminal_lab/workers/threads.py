@@ -8,8 +8,10 @@ barriers of all others, which then end as well; its error is the one that is rai
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from time import process_time
 from typing import Any, Literal, TypeVar
 
@@ -25,8 +27,8 @@ from luminal_lab.workers.patience import Patience, Seen
 T = TypeVar("T")
 MOST = 64
 """The most workers as threads."""
-POLL = 0.2
-"""The seconds between two looks at the workers."""
+POLL, GLANCE = 0.2, 0.05
+"""The seconds between two looks at the workers, and at whether one has failed."""
 
 
 class Group:
@@ -57,12 +59,21 @@ class Group:
         return [value for _, value in self.given]
 
 
+class Boxes:
+    """What workers send to each other, apart from collectives."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[tuple[int, int, int], SimpleQueue[Array]] = defaultdict(SimpleQueue)
+        self.failed = threading.Event()
+
+
 @dataclass(frozen=True)
 class ThreadCommunicator:
-    """What one worker calls; see `Communicator`."""
+    """What one worker calls; see `Communicator` and `Letters`."""
 
     rank: int
     groups: dict[str, Group]
+    boxes: Boxes
 
     def _at(self, axis: str) -> tuple[Group, int]:
         group = self.groups[axis]
@@ -96,6 +107,21 @@ class ThreadCommunicator:
         group.wait()
         return copies
 
+    def send(self, x: Array, to: int, tag: int) -> None:
+        """Put a copy into the box of another worker."""
+        self.boxes.boxes[self.rank, to, tag].put(np.array(x))
+
+    def receive(self, into: Array, source: int, tag: int) -> None:
+        """Take the next value out of a box."""
+        box = self.boxes.boxes[source, self.rank, tag]
+        while True:
+            try:
+                into[...] = box.get(timeout=GLANCE)
+                return
+            except Empty:
+                if self.boxes.failed.is_set():
+                    raise threading.BrokenBarrierError from None  # another one's error is told
+
 
 class Threads:
     """Run all workers of a mesh as threads of this process.
@@ -126,7 +152,10 @@ class Threads:
         errors: dict[int, BaseException] = {}
         workers: dict[int, Worker] = {}
 
+        boxes = Boxes()
+
         def end() -> None:
+            boxes.failed.set()
             for group in groups.values():
                 group.barrier.abort()
 
@@ -140,7 +169,7 @@ class Threads:
 
         for rank in range(mesh.workers):
             mine = {axis: groups[axis, mesh.group(rank, axis)] for axis in mesh.sizes}
-            talk = ThreadCommunicator(rank, mine)
+            talk = ThreadCommunicator(rank, mine, boxes)
             workers[rank] = Worker(rank, mesh.coordinates(rank), talk)
         threads = [
             threading.Thread(target=one, args=(rank,), name=f"worker {rank}", daemon=True)
@@ -196,7 +225,7 @@ def _look(patience: Patience, work: object, workers: Mapping[int, Worker], alive
     for rank in alive:
         worker = workers[rank]
         doing = "waits" if worker.waits else "computes"
-        patience.saw(rank, Seen(doing, seconds, id(worker.met)))
+        patience.saw(rank, Seen(doing, seconds, hash(worker.met)))
     waiting = [rank for rank in alive if workers[rank].waits]
     hung = [rank for rank in alive if patience.still(rank, "computes")]
     if waiting and hung:

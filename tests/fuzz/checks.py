@@ -23,6 +23,7 @@ from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Exp2, Mul, Recip, SumReduce
 from luminal_lab.errors import LabError
+from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.judge import Freedom, Readings, differences, limits_of, unexplained
 from tests.fuzz.programs import Array, Program, built, from_torch, in_torch, values_of
 
@@ -30,6 +31,8 @@ TIMES = 200
 """In how many ways a graph is read before a fault is one: of many programs some are at an edge."""
 WHOLE = 1.0
 """What is smaller is compared as a part of it: there terms of PyTorch's cancel, as in gelu."""
+CUTS, COMPILED = 12, 0.001
+"""The ways in which each program is cut, and the share of them that a device computes."""
 PLACES = 4.0
 """How many units in the last place a result may be off by itself."""
 
@@ -52,7 +55,7 @@ class Case:
         """The outputs in other readings of the graph, as good as the first."""
         ids = [self.tensors[name].id for name in self.program.outputs]
         free = Freedom(True, True, True, True)
-        return Readings(self.cx.ir, self._environment, ids, free, most=TIMES)
+        return Readings(self.cx.ir, self.environment, ids, free, most=TIMES)
 
     @cached_property
     def underflows(self) -> bool:
@@ -70,11 +73,11 @@ class Case:
                 found.append(bool(is_small.any()))
             return value
 
-        interpret(self.cx.ir, self._environment._replace(altered=noted))
+        interpret(self.cx.ir, self.environment._replace(altered=noted))
         return any(found)
 
     @property
-    def _environment(self) -> Environment:
+    def environment(self) -> Environment:
         data = {one.name: one.array for one in self.program.inputs}
         return Environment(lambda node: data[node.name], self.program.sizes)
 
@@ -164,7 +167,10 @@ def cpu(case: Case, seed: str) -> None:
 
 
 def sharded(case: Case, seed: str) -> None:
-    """Workers on threads compute the values, however some of them are cut."""
+    """Workers on threads compute the values, however some of them are cut: in several ways each.
+
+    To draw a program and to interpret it takes longer than to cut it.
+    """
     pick = Random(seed)
     program = case.program
     if pick.random() < 0.8:  # most axes that could be cut have numbers then
@@ -174,21 +180,26 @@ def sharded(case: Case, seed: str) -> None:
             case = Case(program)  # a product of a known number of factors is another graph
         except LabError:
             return  # with these numbers there is no such program
-    cx, tensors = built(program)
-    needed = cx.ir.ancestors(cx.ir.output_ids)
-    mesh = _mesh(pick, [dim for node in cx.ir for dim in node.shape])
-    annotations = {
-        tensor: _cut(pick, mesh, tensor.shape)
-        for name, tensor in tensors.items()
-        if tensor.id in needed and pick.random() < (0.8 if name[0] == "x" else 0.15)
-    }
-    device = ll.CPUCompiler(threads=1) if pick.random() < 0.01 else None
-    cx.compile(ll.Sharded(ll.sharding(mesh, annotations), device, bucket=pick.random() < 0.5))
-    cx.execute()
-    values = values_of(tensors, program.outputs)
+    ir, ids = case.cx.ir, [case.tensors[name].id for name in program.outputs]
+    needed = ir.ancestors(ids)
+    named = {name: tensor for name, tensor in case.tensors.items() if tensor.id in needed}
     # A worker's term of a sum of 16-bit floats is such a float, rounded at the size of its terms.
-    if not any(isinstance(node.op, SumReduce) and node.dtype.is_half for node in cx.ir):
-        case.compare(values, f"sharded {mesh}")
+    is_coarse = any(isinstance(node.op, SumReduce) and node.dtype.is_half for node in ir)
+    for _ in range(CUTS):
+        mesh = _mesh(pick, [dim for node in ir for dim in node.shape])
+        annotations = {
+            tensor: _cut(pick, mesh, tensor.shape)
+            for name, tensor in named.items()
+            if pick.random() < (0.8 if name[0] == "x" else 0.15)
+        }
+        device = ll.CPUCompiler(threads=1) if pick.random() < COMPILED else None
+        plan = ll.sharding(mesh, annotations)
+        how = ll.Sharded(plan, device, bucket=pick.random() < 0.5)
+        compiled = compile_ir(ir, how)
+        into = dict(zip(ir.output_ids, compiled.ir.output_ids, strict=True))
+        values = compiled.values(case.environment, {*into.values()}, {}, None)
+        if not is_coarse:
+            case.compare([values[into[id]] for id in ids], f"sharded {plan}")
 
 
 def _mesh(pick: Random, dims: Sequence[object]) -> ll.Mesh:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 import luminal_lab as ll
 from luminal_lab.core.dtypes import Array
 from luminal_lab.workers.ops import WORKER
+from luminal_lab.workers.pipelined import PipelinedProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,62 @@ def training(rows: int = 8) -> tuple[ll.Graph, ll.Tensor]:
         shape = [int(str(dim)) for dim in tensor.shape]
         tensor.set((rng.standard_normal(shape) / 4).astype("float32"))
     return cx, loss
+
+
+Made = tuple[ll.Graph, list[ll.Tensor]]
+
+
+def layers(depth: int, *, rows: int = 8, wide: int = 8, trains: bool = True) -> Made:
+    """Return layers, each in a scope of its own, and what a step of training computes."""
+    cx, rng = ll.Graph("deep"), np.random.default_rng(0)
+    x, t = cx.tensor((rows, wide), name="x"), cx.tensor((rows, wide), name="t")
+    h, weights = x, []
+    for k in range(depth):
+        with cx.scope(f"layer{k}"):
+            weights.append(cx.tensor((wide, wide), name=f"w{k}"))
+            h = (h @ weights[-1]).tanh()
+    for k, value in enumerate((x, t, *weights)):
+        value.set((rng.standard_normal((rows if k < 2 else wide, wide)) / 3).astype("f"))
+    if not trains:
+        return cx, [h.named("h").retrieve()]
+    with cx.scope("loss"):
+        loss = (h - t).square().mean().named("loss").retrieve()
+    slopes = ll.grad(loss, weights)
+    news = [(w - 0.1 * slope) for w, slope in zip(weights, slopes, strict=True)]
+    for w, new in zip(weights, news, strict=True):
+        cx.carry(new, w)
+    return cx, [loss, *(slope.retrieve() for slope in slopes)]
+
+
+def stages(depth: int, workers: int) -> dict[str, int]:
+    named = {f"layer{k}": k * workers // depth for k in range(depth)}
+    return {**named, "loss": workers - 1}
+
+
+def held(made: Made, alone: Made, how: ll.Pipelined, *, checked: bool = False) -> PipelinedProgram:
+    """Return the program of a pipeline, whose values were held to the interpreter's."""
+    (cx, outputs), (cy, expected) = made, alone
+    compiled = cx.compile(how, check="values" if checked else None)
+    for _ in range(2):
+        cx.execute()
+        cy.execute()
+        for output, value in zip(outputs, expected, strict=True):
+            np.testing.assert_allclose(output.numpy(), value.numpy(), rtol=1e-5, atol=1e-6)
+    program = compiled.runner
+    assert isinstance(program, PipelinedProgram)
+    return program
+
+
+def staged(engine: Any = None) -> tuple[ll.Graph, ll.Tensor, ll.Tensor, ll.Pipelined]:
+    """Return a graph with a fault in the second of two stages, what asks for it, and a sum."""
+    cx = ll.Graph("staged")
+    x = cx.tensor((4, 2), name="x")
+    with cx.scope("first"):
+        h = x + 0.25
+    with cx.scope("second"):
+        y = (h.apply(Fault()) * 2).sum().named("y").retrieve()
+    how = ll.Pipelined({"first": 0, "second": 1}, batch="x", microbatches=2, engine=engine)
+    return cx, x, y, how
 
 
 ROWS = {"x": ("data", None), "t": ("data", None)}

@@ -10,7 +10,7 @@ import numpy as np
 
 import luminal_lab as ll
 from luminal_lab.workers import patience
-from tests.workers.faulty import ROWS, faulty, training
+from tests.workers.faulty import ROWS, faulty, held, layers, staged, stages, training
 
 MESH = ll.Mesh(data=2)
 
@@ -44,6 +44,32 @@ def gathered() -> None:
     cx.compile(ll.Sharded(plan, engine=ll.engines.MPI()))
     cx.execute()
     say(f"{same.tolist()} {half.item()} {most.item()}")
+
+
+def piped() -> None:
+    """Train in two stages; print a digest of all values, and who sent what to whom."""
+    how = ll.Pipelined(
+        stages(4, 2), ll.CPUCompiler(threads=1), batch=("x", "t"), engine=ll.engines.MPI()
+    )
+    made = layers(4)
+    program = held(made, layers(4), how)
+    values = b"".join(output.numpy().tobytes() for output in made[1])
+    sent = [(one.source, one.to, one.bytes, one.start) for one in program.lanes.sent]
+    say(json.dumps({"digest": hashlib.sha256(values).hexdigest(), "sent": sent}))
+
+
+def stage_raises() -> None:
+    """Raise in the second stage, and go on."""
+    cx, x, y, how = staged(ll.engines.MPI())
+    cx.compile(how)
+    x.set(np.full((4, 2), 1))
+    try:
+        cx.execute()
+    except (ll.DeviceError, ValueError) as error:
+        say(str(error))
+    x.set(np.full((4, 2), -0.25))
+    cx.execute()
+    say(f"and then {y.item()}")
 
 
 def failing(kind: int) -> None:
@@ -98,5 +124,5 @@ def too_many() -> None:
 
 
 if __name__ == "__main__":
-    CALLS = [trained, gathered, raises, hangs, differs, too_many]
+    CALLS = [trained, gathered, piped, stage_raises, raises, hangs, differs, too_many]
     {call.__name__: call for call in CALLS}[sys.argv[1]]()

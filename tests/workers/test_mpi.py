@@ -19,7 +19,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.workers import seat
 from tests.needs import need
-from tests.workers.faulty import ROWS, faulty, training
+from tests.workers.faulty import ROWS, faulty, held, layers, staged, stages, training
 
 pytestmark = pytest.mark.needs("mpi4py", "ipyparallel", "mpiexec")
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,6 +124,48 @@ def test_a_fault_is_named_within_ten_seconds_and_the_cluster_goes_on(
     np.testing.assert_allclose(losses(2, engine), losses(2, mesh=None), rtol=1e-5)
 
 
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_engines_run_pipelines(engine: ll.engines.MPI, schedule: Any) -> None:
+    how = ll.Pipelined(
+        stages(4, 2), ONE, batch=("x", "t"), microbatches=4, schedule=schedule, engine=engine
+    )
+    lanes = held(layers(4), layers(4), how).lanes
+    sent = [(one.source, one.to, one.bytes) for one in lanes.sent]
+    assert sorted(sent) == [(0, 1, 64)] * 4 + [(1, 0, 64)] * 4
+    assert all(one.start <= one.end for one in lanes.sent)  # by one clock, about
+    assert lanes.kept == ((4, 1) if schedule == "gpipe" else (2, 1))
+    assert {work.label for work in lanes.work} >= {"F0", "B3", "E"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (1, r"^worker 1 \(stage 1\) on \S+ has failed: ValueError: no such luck\n"),
+        (3, r"^worker 1 \(stage 1\) on \S+ has hung: it has computed nothing for 2 s"),
+        (2, r"^worker 1 \(stage 1\) on \S+ has died\n"),
+    ],
+    ids=["raises", "hangs", "dies"],
+)
+def test_a_fault_in_a_stage_is_named(engine: ll.engines.MPI, kind: int, message: str) -> None:
+    on_engines(engine, "import tests.workers.faulty")
+    on_engines(engine, "import luminal_lab.workers.patience as p; p.PATIENCE = 2.0")
+    cx, x, y, how = staged(engine)
+    cx.compile(how)
+    x.set(np.zeros((4, 2)))
+    cx.execute()
+    assert y.item() == 4
+    x.set(np.full((4, 2), kind))
+    begin = time.monotonic()
+    with pytest.raises(ll.DeviceError, match=message) as caught:
+        cx.execute()
+    assert time.monotonic() - begin < 10
+    assert "y = (h.apply(Fault())" in str(caught.value)  # the user's line
+    x.set(np.full((4, 2), 0.5))
+    on_engines(engine, "import tests.workers.faulty")
+    cx.execute()
+    assert y.item() == 12
+
+
 def test_ctrl_c_ends_all_workers_and_the_cluster_goes_on(engine: ll.engines.MPI) -> None:
     on_engines(engine, "import tests.workers.faulty")
     cx, x, _ = faulty()
@@ -194,6 +236,13 @@ def test_weights_are_equal_to_the_bit_after_a_hundred_steps() -> None:
     np.testing.assert_allclose(told[0]["losses"], losses(100, mesh=None), rtol=1e-5)
 
 
+def test_a_pipeline_has_the_same_values_in_all_processes() -> None:
+    done = under_mpiexec("piped")
+    assert done.returncode == 0, done.stderr
+    first, second = [json.loads(line) for line in done.stdout.splitlines()]
+    assert first == second  # a digest of all values, and the lanes of both
+
+
 def test_whole_values_are_put_together_in_all_processes() -> None:
     done = under_mpiexec("gathered", 3)
     assert done.returncode == 0, done.stderr
@@ -204,6 +253,7 @@ def test_whole_values_are_put_together_in_all_processes() -> None:
     ("call", "told"),
     [
         ("raises", "worker 1 (data 1) has failed: ValueError: no such luck"),
+        ("stage_raises", "worker 1 (stage 1) has failed: ValueError: no such luck"),
         ("hangs", "worker 1 (data 1) has hung: it has computed nothing for 2 s, and others wait"),
         ("differs", "the workers were given different graphs, passes or meshes"),
         ("too_many", "Mesh(data=4) has 4 workers, and there are 2 processes"),
@@ -212,5 +262,5 @@ def test_whole_values_are_put_together_in_all_processes() -> None:
 def test_what_goes_wrong_is_told_by_the_others(call: str, told: str) -> None:
     done = under_mpiexec(call)
     assert told in done.stdout, done.stderr
-    if call == "raises":
+    if call.endswith("raises"):
         assert done.stdout.splitlines().count("and then 0.0") == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from threading import Event
 from typing import Any
 
@@ -10,54 +11,13 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import nn
-from luminal_lab.errors import ArgumentError, DeviceError, GraphError, PassError
+from luminal_lab.errors import ArgumentError, DeviceError, PassError
 from luminal_lab.workers import patience
 from luminal_lab.workers.lanes import Lanes, Work
-from luminal_lab.workers.pipelined import Pipelined, PipelinedProgram, Turns
+from luminal_lab.workers.pipelined import Pipelined
+from luminal_lab.workers.turns import Turns
 from tests.needs import need
-
-Made = tuple[ll.Graph, list[ll.Tensor]]
-
-
-def layers(depth: int, *, rows: int = 8, wide: int = 8, trains: bool = True) -> Made:
-    """Return layers, each in a scope of its own, and what a step of training computes."""
-    cx, rng = ll.Graph("deep"), np.random.default_rng(0)
-    x, t = cx.tensor((rows, wide), name="x"), cx.tensor((rows, wide), name="t")
-    h, weights = x, []
-    for k in range(depth):
-        with cx.scope(f"layer{k}"):
-            weights.append(cx.tensor((wide, wide), name=f"w{k}"))
-            h = (h @ weights[-1]).tanh()
-    for k, value in enumerate((x, t, *weights)):
-        value.set((rng.standard_normal((rows if k < 2 else wide, wide)) / 3).astype("f"))
-    if not trains:
-        return cx, [h.named("h").retrieve()]
-    with cx.scope("loss"):
-        loss = (h - t).square().mean().named("loss").retrieve()
-    slopes = ll.grad(loss, weights)
-    news = [(w - 0.1 * slope) for w, slope in zip(weights, slopes, strict=True)]
-    for w, new in zip(weights, news, strict=True):
-        cx.carry(new, w)
-    return cx, [loss, *(slope.retrieve() for slope in slopes)]
-
-
-def stages(depth: int, workers: int) -> dict[str, int]:
-    named = {f"layer{k}": k * workers // depth for k in range(depth)}
-    return {**named, "loss": workers - 1}
-
-
-def held(made: Made, alone: Made, how: Pipelined, *, checked: bool = False) -> PipelinedProgram:
-    """Return the program of a pipeline, whose values were held to the interpreter's."""
-    (cx, outputs), (cy, expected) = made, alone
-    compiled = cx.compile(how, check="values" if checked else None)
-    for _ in range(2):
-        cx.execute()
-        cy.execute()
-        for output, value in zip(outputs, expected, strict=True):
-            np.testing.assert_allclose(output.numpy(), value.numpy(), rtol=1e-5, atol=1e-6)
-    program = compiled.runner
-    assert isinstance(program, PipelinedProgram)
-    return program
+from tests.workers.faulty import Made, held, layers, staged, stages
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
@@ -130,6 +90,27 @@ def test_what_needs_the_whole_batch_is_refused_at_its_line() -> None:
         cx.compile(Pipelined({"first": 0, "second": 1}, batch="x", microbatches=2))
 
 
+def classes(ignored: int | None) -> Made:
+    """Return a step towards classes, of which none is ignored."""
+    cx, rng = ll.Graph("classes"), np.random.default_rng(0)
+    x = cx.tensor((8, 4), name="x").set(rng.standard_normal((8, 4)).astype("f"))
+    t = cx.tensor((8,), "int64", name="t").set(np.arange(8) % 5)
+    with cx.scope("first"):
+        w = cx.tensor((4, 5), name="w").set(rng.standard_normal((4, 5)).astype("f"))
+        h = (x @ w).tanh()
+    with cx.scope("second"):
+        loss = nn.losses.cross_entropy(h, t, ignore_index=ignored)
+    return cx, [loss.named("loss").retrieve(), ll.grad(loss, [w])[0].retrieve()]
+
+
+def test_a_mean_over_all_targets_is_that_of_the_microbatches() -> None:
+    how = Pipelined({"first": 0, "second*": 1}, batch=("x", "t"), microbatches=4)
+    held(classes(None), classes(None), how)
+    with pytest.raises(PassError, match="it reads a sum over all microbatches") as caught:
+        classes(-100)[0].compile(how)
+    assert "which with ignore_index=None is that of all" in str(caught.value)
+
+
 def test_back_and_forth_is_refused() -> None:
     cx = ll.Graph("zigzag")
     h = cx.tensor((8, 4), name="x").set(np.ones((8, 4), "f"))
@@ -155,20 +136,17 @@ def test_bad_input_is_told() -> None:
         cx.compile(Pipelined(stages(2, 2), batch=("x", "y"), microbatches=2))
 
 
-def test_a_stage_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    cx, outputs = layers(2)
-    compiled = cx.compile(Pipelined(stages(2, 2), batch=("x", "t"), microbatches=2))
-    program = compiled.runner
-    assert isinstance(program, PipelinedProgram)
-    place = next(p for p in program.program.compiled if p == (0, 0))
-    good = program.program.compiled[place]
-    program.program.compiled[place] = good._replace(ends=(10**9,))
-    with pytest.raises(GraphError, match=str(10**9)) as caught:  # and not of who waits for it
+def test_a_stage_that_fails_ends_the_others() -> None:
+    cx, x, y, how = staged()
+    cx.compile(how)
+    x.set(np.full((4, 2), 1))
+    with pytest.raises(ValueError, match="no such luck") as caught:  # and not of who waits for it
         cx.execute()
-    assert "in worker 0 (stage 0)" in caught.value.__notes__
-    program.program.compiled[place] = good
+    assert "in worker 1 (stage 1)" in caught.value.__notes__
+    assert any("y = (h.apply(Fault())" in note for note in caught.value.__notes__)
+    x.set(np.zeros((4, 2)))
     cx.execute()
-    assert np.isfinite(outputs[0].item())
+    assert y.item() == 4
 
 
 def test_a_stage_that_stands_still_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,8 +162,10 @@ def test_a_stage_that_stands_still_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
     with monkeypatch.context() as patch:
         patch.setattr(Turns, "turn", still)
-        with pytest.raises(DeviceError, match=r"^worker 0 \(stage 0\) has hung"):
+        with pytest.raises(DeviceError, match=r"^worker 0 \(stage 0\) has hung") as caught:
             cx.execute()
+    assert re.search(r"\n  before %\d+ = send\{to = 1, ", str(caught.value))
+    assert "h = (h @ weights[-1]).tanh()" in str(caught.value)  # the user's line
     over.set()
     cx.execute()
     assert np.isfinite(outputs[0].item())

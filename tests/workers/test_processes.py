@@ -16,6 +16,23 @@ import pytest
 import luminal_lab as ll
 from tests.workers.faulty import ROWS
 
+END = "dist.destroy_process_group()"
+PIPED = (
+    END,
+    f"""\
+cp = ll.Graph("piped")
+h = cp.tensor((4, 3), name="x").set(np.arange(12).reshape(4, 3))
+with cp.scope("first"):
+    h = h * 2
+with cp.scope("second"):
+    y = (h + 1).sum().retrieve()
+stages = {{"first": 0, "second": 1}}
+cp.compile(ll.Pipelined(stages, ll.CPUCompiler(), batch="x", microbatches=2, engine=engine))
+cp.execute()
+print(y.item())
+{END}""",
+)
+"""The end of the page's script, and a pipeline on the same engine before it."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -25,7 +42,7 @@ def test_torch_distributed_as_the_page_has_it(tmp_path: Path) -> None:
     found = re.search(r"```python\n# file: by_torch\.py\n(.*?)```", page, re.DOTALL)
     assert found is not None
     script = tmp_path / "by_torch.py"
-    script.write_text(found[1], encoding="utf-8")
+    script.write_text(found[1].replace(*PIPED), encoding="utf-8")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -44,7 +61,10 @@ def test_torch_distributed_as_the_page_has_it(tmp_path: Path) -> None:
     for process in started:
         said, _ = process.communicate(timeout=120)
         assert process.returncode == 0
-        assert json.loads(said) == [(x * x).sum(0).tolist(), (x + 1).tolist()]
+        assert [*map(json.loads, said.splitlines())] == [
+            [(x * x).sum(0).tolist(), (x + 1).tolist()],
+            (1 + 2 * x).sum().item(),
+        ]
 
 
 def test_as_many_processes_as_workers() -> None:
@@ -53,3 +73,16 @@ def test_as_many_processes_as_workers() -> None:
     message = r"^Mesh\(data=2\) has 2 workers, and there is 1 process\n.*plan = ll\.sharding"
     with pytest.raises(ll.errors.ArgumentError, match=message):
         ll.Sharded(plan, engine=engine)
+
+
+def test_pipelines_need_letters() -> None:
+    class Silent:
+        def all_reduce(self, x: object, axis: str, kind: str) -> object:
+            return x
+
+    engine = ll.engines.Processes(0, 1, lambda mesh: Silent())  # pyright: ignore[reportArgumentType]
+    cx = ll.Graph("g")
+    cx.tensor((2,), name="x").set([1, 2]).exp().sum().retrieve()
+    cx.compile(ll.Pipelined({"": 0}, batch="x", microbatches=2, engine=engine))
+    with pytest.raises(ll.DeviceError, match=r"^pipelines need letters, and Silent has no send"):
+        cx.execute()

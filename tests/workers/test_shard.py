@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.core.op import size_of
+from luminal_lab.errors import ParseError
 from luminal_lab.workers.bucket import Bucketing
 from luminal_lab.workers.compiler import ShardedProgram
 from luminal_lab.workers.layout import Layout, parse_layout, steps
@@ -166,3 +170,42 @@ def test_a_text_that_has_them_is_read_anywhere() -> None:
         [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=True
     )
     assert run.stdout == "reshard\n"
+
+
+@pytest.mark.parametrize("device", [None, ll.CPUCompiler(threads=1)], ids=["interpreter", "cpu"])
+def test_workers_make_their_own_parts_of_numbers(device: ll.CPUCompiler | None) -> None:
+    def numbers() -> tuple[ll.Graph, list[ll.Tensor]]:
+        cx = ll.Graph("numbers", seed=3)
+        x = cx.tensor((8, 6), name="x").set(np.ones((8, 6), "float32"))
+        half = cx.arange(8).cast("float16").reshape((8, 1))
+        return cx, [(x * cx.rand((8, 6)) + half).retrieve(), (x * cx.arange(6)).retrieve()]
+
+    cx, made = numbers()
+    alone, expected = numbers()
+    mesh = ll.Mesh(data=2, model=3)
+    how = ll.Sharded(ll.sharding(mesh, {"x": ("data", "model")}), device)
+    compiled = cx.compile(how)
+    for _ in range(2):
+        cx.execute()
+        alone.execute()
+        for one, other in zip(made, expected, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+    assert not [*compiled.communication]
+    local = program(compiled).workers.partitioned.ir
+    assert not any(node.op.name == "own_part" for node in local)
+    if device is not None:  # no kernel makes more numbers than its worker reads
+        sizes = [size_of(node.shape) for node in program(compiled).worker.ir]
+        assert max(size for size in sizes if isinstance(size, int)) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("sharded", "ll.Sharded(ll.sharding(mesh, {…}))"),
+        ("generic, sharded{mesh = [data.2]}", "ll.Sharded(ll.sharding(mesh, {…}))"),
+        ("pipelined", "ll.Pipelined({…}, batch=…)"),
+    ],
+)
+def test_a_text_is_told_what_to_write_instead(text: str, call: str) -> None:
+    with pytest.raises(ParseError, match=re.escape(f"hint: {call}")):
+        summed().compile(text)
