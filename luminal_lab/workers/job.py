@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from time import perf_counter
 
 import numpy as np
 
@@ -20,9 +21,10 @@ from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DeviceError
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.workers.lanes import Track
 from luminal_lab.workers.layout import Layout
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.ops import Collective, OwnPart, Worker
+from luminal_lab.workers.ops import WORKER, Collective, OwnPart, Worker
 from luminal_lab.workers.partition import Part
 
 MOST_LINES = 3
@@ -52,6 +54,8 @@ class Job:
     """Those that become inputs of the next run."""
     returned: dict[int, Array] = field(default_factory=dict[int, Array])
     """The whole values, once they are put together."""
+    tracks: dict[int, Track] = field(default_factory=dict[int, Track])
+    """When each worker of this process did what."""
 
     def __call__(self, rank: int) -> dict[int, Array]:
         """Return what a worker of this process computes, by the ids of its last graph."""
@@ -61,7 +65,13 @@ class Job:
             return own[node.id]
 
         environment = self.environment._replace(data=data, probes={}, versions=self.versions)
-        return values(self.compiled(rank), environment, self.wanted.keys())
+        worker = WORKER.get()
+        assert worker is not None, "the engine has set it"
+        compiled, worker.meetings, start = self.compiled(rank), [], perf_counter()
+        made = values(compiled, environment, self.wanted.keys())
+        self.tracks[rank] = Track(start, perf_counter(), tuple(worker.meetings))
+        worker.meetings = None
+        return made
 
     @cached_property
     def versions(self) -> dict[int, int]:
