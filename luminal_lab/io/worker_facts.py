@@ -14,12 +14,11 @@ from luminal_lab.timing.timeline import LONGEST
 from luminal_lab.workers.communication import Sending
 from luminal_lab.workers.compiler import ShardedProgram
 from luminal_lab.workers.lanes import Lanes
+from luminal_lab.workers.mesh import MOST_WORKERS
 from luminal_lab.workers.pipe_ops import Move
 from luminal_lab.workers.pipelined import PipelinedProgram
 from luminal_lab.workers.shard import Shard
 from luminal_lab.workers.stage import stages_of
-
-MOST_WORKERS = 4096
 
 
 class Sent(NamedTuple):

@@ -54,7 +54,8 @@ def kind_of(op: Op) -> Kind:
         case Source():
             return "source"
         case _:
-            return next((kind for types, kind in KINDS if isinstance(op, types)), "op")
+            found: list[Kind] = [kind for types, kind in KINDS if isinstance(op, types)]
+            return found[0] if found else "op"
 
 
 def node_label(

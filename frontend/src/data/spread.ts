@@ -60,6 +60,9 @@ export function sizeSent({ bytes: size }: Sending): string {
   return `sends ${bytes(size)}`;
 }
 
+/** What all rows send together. */
+export const totalOf = (rows: readonly SentRow[]): number => rows.reduce((sum, row) => sum + (row[4] ?? 0), 0);
+
 interface Layout {
   readonly dims: readonly string[];
   readonly terms: readonly string[];

@@ -271,7 +271,7 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
       { class: `ll-name${isNear ? "" : " ll-word"}${status === REMOVED ? " ll-gone" : ""}`, x: middle, y: tenth(y + base) },
       signs !== "" && s("tspan", { fill: sign ? `var(--ll-${name}-line)` : null }, `${signs} `),
       status === REMOVED ? s("tspan", { class: "ll-struck" }, there.run.label(row)) : box ? titleOf(box) : there.run.label(row),
-      !isNear && sending && s("tspan", { class: "ll-id", dx: 4 }, bytes(sending.bytes)),
+      !isNear && sending && fits(`${signs} ${there.run.label(row)} ${bytes(sending.bytes)}`, width) && s("tspan", { class: "ll-id", dx: 4 }, bytes(sending.bytes)),
       isNear && row >= 0 && !/^(input|parameter|constant)$/.test(kind) && s("tspan", { class: "ll-id", dx: 5 }, `%${shortened(there.run.name(row), 28)}`),
     ),
   );
@@ -285,6 +285,9 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
     );
   return group;
 }
+
+/** Whether a name has room in a thing, as large as it is drawn further out. */
+const fits = (words: string, width: number): boolean => textWidth(words, 15) <= width - 8;
 
 /** What an overlay or a type says, in the room that a thing has: its first words, where all of them are too many. */
 function worded(text: string, room: number): string {

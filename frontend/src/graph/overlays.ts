@@ -208,8 +208,8 @@ function classes(run: Run, stage: number, name: string, of: (row: number) => str
     for (const what of Array.from(rows, of)) if (what) counts.set(what, (counts.get(what) ?? 0) + 1);
     return [...counts].sort((a, b) => b[1] - a[1]);
   };
-  const all = counted(run.lines(stage));
-  const ordered = [...all.filter(([what]) => what !== plain), ...all.filter(([what]) => what === plain)];
+  const ordered = counted(run.lines(stage));
+  if (plain) ordered.sort(([one], [other]) => Number(one === plain) - Number(other === plain) || one.localeCompare(other));
   const places = new Map(ordered.map(([what], at) => [what, what === plain ? TINTS - 1 : Math.min(at, TINTS - 1)]));
   const tint = (what: string): string | null => (places.has(what) ? `var(--ll-tint-${places.get(what)!})` : null);
   const rest = ordered.slice(TINTS);

@@ -8,7 +8,7 @@ import { bytes, count, seconds } from "../data/units";
 
 css`
 .ll-workers-lanes { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 0 8px; padding: 2px 10px 4px; font-size: 11px; }
-.ll-workers-lanes > ul { margin: 0; padding: 0; list-style: none; color: var(--ll-faint); white-space: nowrap; } .ll-workers-lanes > ul > li { height: 34px; line-height: 26px; }
+.ll-workers-lanes > ul { margin: 0; padding: 0; list-style: none; color: var(--ll-faint); white-space: nowrap; } .ll-workers-lanes > ul > li { height: 40px; line-height: 26px; }
 .ll-workers-lanes > svg { width: 100%; display: block; }
 .ll-workers-lanes text { font-size: 11px; fill: var(--ll-text); text-anchor: middle; dominant-baseline: central; pointer-events: none; }
 .ll-bubble { fill: url(#ll-bubble); stroke: var(--ll-line); } .ll-bubbles path { stroke: var(--ll-faint); stroke-width: 1.2; opacity: .55; }
@@ -19,7 +19,7 @@ css`
 `;
 
 /** How far lanes are apart, and how high they are. */
-const EVERY = 34, HIGH = 26;
+const EVERY = 40, HIGH = 26;
 
 const WORDS: Readonly<Record<string, string>> = { forward: "forward", backward: "backward", end: "once all microbatches are done", compute: "computes", send: "sends, once all have come" };
 

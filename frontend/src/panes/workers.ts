@@ -1,11 +1,13 @@
 // The workers of a mesh, or the stages of a pipeline: when each did what, what they send and why, and what another annotation would do.
 
 import { div, fill, h, span } from "../parts/dom";
+import { tryIt } from "./tryit";
 import { listing, type Listing } from "../parts/listing";
 import type { Live } from "../data/live";
 import type { SentRow } from "../data/model";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
+import { totalOf } from "../data/spread";
 import { bytes, count, whole } from "../data/units";
 import { lanesKey, nameTurns, toldOf, workerLanes } from "./workerlanes";
 
@@ -22,12 +24,8 @@ export function meshWords(axes: readonly (readonly [string, number])[]): string 
   return `${count(axes.reduce((all, [, size]) => all * size, 1), "worker")}: ${axes.map(([name, size]) => `${name} ${size}`).join(" × ")}`;
 }
 
-/** What all rows send together. */
-export const totalOf = (rows: readonly SentRow[]): number => rows.reduce((sum, row) => sum + (row[4] ?? 0), 0);
-
 export function workers(store: Store, host: HTMLElement, live: Live): Pane {
-  void live;
-  const head = h("div"), lanes = h("div");
+  const head = h("div"), lanes = h("div"), trying = h("div");
   let order: readonly SentRow[] = [], most = 1;
   const last = (): number => store.run.stages.length - 1;
   const isPiped = (): boolean => store.run.facts.workers?.axes[0]?.[0] === "stage";
@@ -66,13 +64,14 @@ export function workers(store: Store, host: HTMLElement, live: Live): Pane {
       );
       fill(lanes, facts?.lanes && facts.lanes.work.length > 0 && [workerLanes(facts.lanes, meet), lanesKey(facts.lanes)]);
       nameTurns(host);
+      tryIt(store, trying, live);
       return [order.length];
     },
     light: () => {
       for (const one of lanes.querySelectorAll(".ll-meets")) one.classList.toggle("ll-lit", order.some(([node, op, axis]) => `${op} ${axis}` === one.getAttribute("data-sent") && isLit(node)));
     },
   });
-  host.append(head, lanes, list.rows.element);
+  host.append(head, lanes, list.rows.element, trying);
   list.watch.begin();
   const observer = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => nameTurns(host));
   observer?.observe(host);

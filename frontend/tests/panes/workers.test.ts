@@ -14,7 +14,7 @@ test("the mesh, a lane a worker, hatched bubbles, a line where all have come, an
   expect(host.querySelectorAll(".ll-turn.ll-compute").length).toBe(3); // two, and the key
   expect(host.querySelectorAll(".ll-meets circle").length).toBe(2);
   const line = host.querySelector(".ll-meets .ll-join")!;
-  expect([line.getAttribute("x1"), line.getAttribute("y1"), line.getAttribute("y2")]).toEqual(["75.000%", "13", "47"]);
+  expect([line.getAttribute("x1"), line.getAttribute("y1"), line.getAttribute("y2")]).toEqual(["75.000%", "13", "53"]);
   expect(texts(host, ".ll-sent-row > span")).toEqual(["all_reduce of %4 over model", "128 B", "each has a term of %4"]);
 });
 test("a collective in the lanes, and its row, select the node and light up with it", () => {
