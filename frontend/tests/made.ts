@@ -50,7 +50,7 @@ export interface Made {
   readonly only?: number;
 }
 
-export const KINDS = "input parameter constant source view op reduce call kernel launch host".split(" ");
+export const KINDS = "input parameter constant source view op reduce call kernel launch host sent".split(" ");
 const WIDTH = 100, HEIGHT = 40, BOX = [150, 44] as const, GAP = 30;
 
 /** Bytes of the format from a header and columns. */

@@ -17,6 +17,7 @@ from luminal_lab.errors import visible
 from luminal_lab.io.board_facts import BoardFacts
 from luminal_lab.io.derivation_facts import DerivationFacts
 from luminal_lab.io.search_facts import SearchFacts, check_search
+from luminal_lab.io.worker_facts import WorkerFacts, check_workers
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.stops import Stop
 from luminal_lab.plain import Json, plain, read
@@ -291,6 +292,8 @@ class Facts:
     """The search for the graph's kernels, if there was one."""
     remarks: tuple[Remark, ...] = ()
     """What there is to say of it as a whole: where it stopped, what it is a part of."""
+    workers: WorkerFacts | None = None
+    """How values are cut over the workers of a mesh, or the stages of a pipeline."""
 
     def to_json(self, origins: dict[Origin, int] | None = None) -> dict[str, Json]:
         """Return the facts as JSON values.
@@ -326,6 +329,8 @@ def _check(facts: Facts) -> None:
     """Raise a ValueError if a reference leads nowhere."""
     if facts.search is not None:
         check_search(facts.search, "facts.search")
+    if facts.workers is not None:
+        check_workers(facts.workers)
     for at, launch in enumerate(facts.launches):
         _within(f"facts.launches[{at}].kernel", (launch.kernel,), len(facts.kernels))
         _within(f"facts.launches[{at}].buffers", launch.buffers, len(facts.buffers))

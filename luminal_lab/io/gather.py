@@ -16,6 +16,7 @@ from luminal_lab.io.memory_facts import memory_facts
 from luminal_lab.io.recording import save_recording
 from luminal_lab.io.rule_facts import askable, rule_facts
 from luminal_lab.io.time_facts import roofs_of, times_beside, times_of
+from luminal_lab.io.worker_facts import worker_facts
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.search.board import boards_of
 from luminal_lab.timing.compare import SideBySide
@@ -70,6 +71,7 @@ def facts_of(
         stop=StopFacts.of(compilation.stop),
         remarks=() if compilation.stop is None else (Remark(visible(compilation.stop.reason)),),
         boards=tuple(board_facts(*used) for used in used_boards(boards_of(compilation), kernels)),
+        workers=worker_facts(compilation),
     )
 
 

@@ -23,6 +23,7 @@ DOT_SHAPES = {
     "kernel": "octagon",
     "launch": "octagon",
     "host": "note",
+    "sent": "cds",
     "class": "oval",
 }
 MERMAID_SHAPES = {
@@ -35,6 +36,7 @@ MERMAID_SHAPES = {
     "kernel": ("[[", "]]"),
     "launch": ("[[", "]]"),
     "host": (">", "]"),
+    "sent": ("[[", "]]"),
     "class": ("([", "])"),
     "view": ("(", ")"),
 }

@@ -22,9 +22,18 @@ from luminal_lab.viz.egraph_elements import Element
 from luminal_lab.viz.metrics import shortened
 from luminal_lab.viz.payload import Kind
 from luminal_lab.viz.scalars import number_text, with_scalars
+from luminal_lab.workers.layout import parse_layout, steps
+from luminal_lab.workers.ops import Collective, Reshard
+from luminal_lab.workers.pipe_ops import Move, Receive, Send
 
 LONG = re.compile(r"\b\d+\.\d{4,}\b")
 """A number with more digits than a label has."""
+KINDS: tuple[tuple[type[Op] | tuple[type[Op], ...], Kind], ...] = (
+    (UserKernel, "kernel"),
+    (Region, "call"),
+    (HostCall, "host"),
+    ((Reshard, Collective, Move, Send, Receive), "sent"),
+)
 LABEL = 44
 """The longest label, in characters; a node's title has the full text."""
 
@@ -42,16 +51,11 @@ def kind_of(op: Op) -> Kind:
             return "view"
         case Reduce():
             return "reduce"
-        case UserKernel():
-            return "kernel"
-        case Region():
-            return "call"
-        case HostCall():
-            return "host"
         case Source():
             return "source"
         case _:
-            return "op"
+            found: list[Kind] = [kind for types, kind in KINDS if isinstance(op, types)]
+            return found[0] if found else "op"
 
 
 def node_label(
@@ -87,13 +91,25 @@ def op_label(op: Op) -> str:
     >>> from luminal_lab.core.ops import Flip, SumReduce
     >>> op_label(SumReduce(1)), op_label(Flip((0,)))
     ('sum_reduce axis 1', 'flip axes [0]')
+    >>> op_label(Reshard("- sum data", "-")), op_label(Move(0, 1)), op_label(Reshard("-", "data"))
+    ('all_reduce over data', 'move to stage 1', 'own_part over data')
     """
     if isinstance(op, Constant):
         return number_text(op.value)
     if isinstance(op, Element):
         return LONG.sub(lambda number: f"{float(number[0]):.4g}", op.text)
+    if isinstance(op, Reshard):
+        return _sent(op)
+    if isinstance(op, Move):
+        return f"{op.name} to stage {op.new}"
     text = op_text(op)
     name, brace, rest = text.partition("{")
     if not brace or isinstance(op, (Reshape, Expand)):  # the type has the shape
         return name
     return f"{name} {rest.removesuffix('}').replace(' = ', ' ')}"
+
+
+def _sent(op: Reshard) -> str:
+    """Return what a change of layout takes."""
+    old, new = parse_layout(op.old), parse_layout(op.new)
+    return ", ".join(f"{step.sent} over {step.axis}" for step, _ in steps(old, new)) or op.name

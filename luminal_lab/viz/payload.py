@@ -16,7 +16,7 @@ from luminal_lab.viz.entries import Status
 
 Kind: TypeAlias = Literal[
     "input", "parameter", "constant", "source", "view", "op", "reduce", "call", "kernel", "launch",
-    "host", "class", "outside"
+    "host", "sent", "class", "outside"
 ]  # fmt: skip
 """A node's kind, which determines its shape."""
 Mark: TypeAlias = Literal["retrieved", "kept", "recomputed", "unused", "left"]

@@ -18,6 +18,7 @@ WORDS = {
     "kernel": "kernel of the user's",
     "launch": "launch of a kernel",
     "host": "call of the host",
+    "sent": "sent between workers",
     "class": "class: any of its nodes",
     "outside": "not selected",
 }
@@ -43,11 +44,12 @@ def outline(kind: str, x: float, y: float, width: float, height: float) -> str:
             )  # fmt: skip
         case "reduce":
             return _polygon((x, y), (right, y), (right - LEAN, below), (x + LEAN, below))
-        case "call":
-            bars = "".join(
-                f"M{number(at)} {number(y)}V{number(below)}" for at in (x + 5, right - 5)
-            )
-            return _round(x, y, width, height, 2) + bars
+        case "call" | "sent":
+            across = [
+                f"M{number(x + 2)} {number(at)}h{number(width - 4)}" for at in (y + 3, below - 3)
+            ]
+            down = [f"M{number(at)} {number(y)}V{number(below)}" for at in (x + 5, right - 5)]
+            return _round(x, y, width, height, 2) + "".join(down if kind == "call" else across)
         case "kernel" | "launch":
             cut = min(6.0, height / 4)
             path = _polygon(

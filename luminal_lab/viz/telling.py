@@ -8,6 +8,11 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.generic import TIDYING
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.workers.shard import Shard
+from luminal_lab.workers.stage import Stage
+
+SPREADING = (Shard.name, Stage.name)
+"""The passes that spread a graph over workers."""
 
 
 def _made_of(ir: IR) -> tuple[set[Node], tuple[int, ...]]:
@@ -19,7 +24,8 @@ def telling(snapshots: Sequence[Snapshot]) -> int:
 
     It is the pass that takes most nodes together, as recognition and fusion do, and not one that
     tidies up, or puts nodes into another order. Nodes that a pass leaves for the next dead code
-    elimination count as taken.
+    elimination count as taken. Of a compile for several workers it is the pass that says what they
+    send.
     """
     live: dict[IR, int] = {}
 
@@ -33,6 +39,9 @@ def telling(snapshots: Sequence[Snapshot]) -> int:
     sides = {at: (snapshots[at].before, snapshots[at].ir) for at in changed}
     loud = [at for at, (old, new) in sides.items() if _made_of(old) != _made_of(new)]
     own = [at for at in loud if snapshots[at].name not in TIDYING]
+    spread = [at for at in own if snapshots[at].name in SPREADING]
+    if spread:
+        return spread[-1]
     gains = {at: left(snapshots[at].before) - left(snapshots[at].ir) for at in own}
     most = max(gains.values(), default=0)
     if most > 0:

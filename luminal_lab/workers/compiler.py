@@ -25,7 +25,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
-from luminal_lab.errors import ArgumentError, PassError, expect, flag
+from luminal_lab.errors import ArgumentError, NotComputedError, PassError, expect, flag
 from luminal_lab.passes.base import spec_text
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
@@ -37,6 +37,7 @@ from luminal_lab.workers.bucket import Bucketing
 from luminal_lab.workers.communication import Communication
 from luminal_lab.workers.flow import Flow
 from luminal_lab.workers.job import Job, PartsJob, Texts, where
+from luminal_lab.workers.lanes import Lanes, Track, lanes_of
 from luminal_lab.workers.layout import Layout
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.partition import Partitioned, partition
@@ -186,6 +187,7 @@ class ShardedProgram:
         self.flow = Flow(ir, self.mesh, how.plan.inputs(ir), wishes=False)
         self.specialise = specialise
         self._workers: dict[tuple[int, ...], Workers] = {}
+        self._tracks: dict[int, Track] | None = None
         self.workers = self.for_outputs(ir.output_ids)
 
     @property
@@ -197,6 +199,18 @@ class ShardedProgram:
     def communication(self) -> Communication:
         """What the workers send to each other."""
         return Communication(self.flow)
+
+    @property
+    def lanes(self) -> Lanes:
+        """When each worker did what in the last run, if they are threads of this process."""
+        if self._tracks is None:
+            raise NotComputedError("lanes: nothing has run yet", hint="run cx.execute()")
+        if len(self._tracks) < self.mesh.workers:
+            raise NotComputedError(
+                f"lanes: workers of {self.how.engine.name} have clocks of their own",
+                hint="without engine= they are threads of this process",
+            )
+        return lanes_of(self.mesh, [self._tracks[rank] for rank in range(self.mesh.workers)])
 
     def layout(self, node: Node | int | str) -> Layout:
         """Return the layout of a value; `*` marks axes of which a worker makes any part."""
@@ -261,6 +275,7 @@ class ShardedProgram:
             lambda rank: workers.each(rank + 1)[rank],
         )
         results = self.how.engine.run(self.mesh, job)
+        self._tracks = job.tracks
         for id in ids:
             given = [result.get(local[id]) for result in results]
             job.returned[local[id]] = self._together(job, local[id], given)

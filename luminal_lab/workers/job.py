@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +25,10 @@ from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DeviceError
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.trust import admit_kernels, foreign_of
+from luminal_lab.workers.lanes import Track
 from luminal_lab.workers.layout import Layout
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.ops import Collective, Communicator, OwnPart, Worker
+from luminal_lab.workers.ops import WORKER, Collective, Communicator, OwnPart, Worker
 from luminal_lab.workers.partition import Part
 
 MOST_LINES = 3
@@ -57,6 +59,8 @@ class Job(ABC):
     """Those that become inputs of the next run."""
     returned: dict[int, Array] = field(default_factory=dict[int, Array], kw_only=True)
     """The whole values, once they are put together."""
+    tracks: dict[int, Track] = field(default_factory=dict[int, Track], kw_only=True)
+    """When each worker of this process did what."""
 
     @abstractmethod
     def __call__(self, rank: int) -> dict[int, Array]:
@@ -191,7 +195,13 @@ class PartsJob(Job):
             return own[node.id]
 
         environment = self.environment._replace(data=data, probes={}, versions=self.versions)
-        return values(self.compiled(rank), environment, self.wanted.keys())
+        worker = WORKER.get()
+        assert worker is not None, "the engine has set it"
+        compiled, worker.meetings, start = self.compiled(rank), [], perf_counter()
+        made = values(compiled, environment, self.wanted.keys())
+        self.tracks[rank] = Track(start, perf_counter(), tuple(worker.meetings))
+        worker.meetings = None
+        return made
 
     def shared(self, talk: Communicator, rank: int) -> list[dict[int, Array]]:
         """Return what all workers compute of what is asked for, here this one does its parts."""

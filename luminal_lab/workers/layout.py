@@ -147,9 +147,13 @@ def _cut(layout: Layout, dim: int, word: str) -> Layout:
 
 def bytes_sent(step: Step, type: TensorType, before: Layout, mesh: Mesh) -> Dim:
     """Return the bytes that each worker sends, if all of them send around a ring."""
-    parts = mesh.sizes[step.axis]
     size = size_of(local_shape(type.shape, before, mesh)) * type.dtype.itemsize
-    match step.sent:
+    return around_a_ring(step.sent, size, mesh.sizes[step.axis])
+
+
+def around_a_ring(sent: Sent, size: Dim, parts: int) -> Dim:
+    """Return the bytes that each of some workers sends of a value of its own."""
+    match sent:
         case "all_reduce":
             return 2 * size * (parts - 1) // parts
         case "reduce_scatter" | "all_to_all":

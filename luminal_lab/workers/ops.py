@@ -7,9 +7,12 @@ them; what they ask for is the communicator of the worker whose thread evaluates
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from time import perf_counter
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from typing_extensions import override
@@ -54,6 +57,15 @@ class Letters(Protocol):
         ...
 
 
+class Meeting(NamedTuple):
+    """A collective as one worker saw it: what it gave, when it came, and when it left."""
+
+    op: Collective
+    bytes: int
+    came: float
+    left: float
+
+
 @dataclass
 class Worker:
     """A worker at work: its place in the mesh, whom it talks to, and how far it has come."""
@@ -65,6 +77,8 @@ class Worker:
     """What tells where it met others last: the id of a collective's op, or a number of letters."""
     waits: bool = False
     """Whether it waits there for the others."""
+    meetings: list[Meeting] | None = None
+    """The collectives of this run, if somebody wants to know when they were."""
 
 
 WORKER: ContextVar[Worker | None] = ContextVar("worker", default=None)
@@ -81,11 +95,14 @@ def _worker(op: Op) -> Worker:
     return worker
 
 
-def _met(op: Op) -> Communicator:
-    """Return whom this worker talks to, now that it has come to a collective."""
+@contextmanager
+def _meeting(op: Collective, x: Array) -> Generator[Communicator]:
+    """Yield whom this worker talks to, now that it has come to a collective."""
     worker = _worker(op)
-    worker.met = id(op)
-    return worker.communicator
+    worker.met, came = id(op), perf_counter()
+    yield worker.communicator
+    if worker.meetings is not None:
+        worker.meetings.append(Meeting(op, x.nbytes, came, perf_counter()))
 
 
 def letters_of(worker: Worker) -> Letters:
@@ -138,7 +155,8 @@ class AllReduce(Collective):
 
     @override
     def eval(self, x: Array) -> Array:
-        return _met(self).all_reduce(x, self.axis, self.kind)
+        with _meeting(self, x) as others:
+            return others.all_reduce(x, self.axis, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +173,9 @@ class AllGather(Collective):
 
     @override
     def eval(self, x: Array) -> Array:
-        return np.concatenate(_met(self).all_gather(x, self.axis), self.dim)
+        with _meeting(self, x) as others:
+            parts = others.all_gather(x, self.axis)
+        return np.concatenate(parts, self.dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +194,10 @@ class ReduceScatter(Collective):
     @override
     def eval(self, x: Array) -> Array:
         given = np.split(x, self.parts, self.dim)
-        first, *others = _met(self).all_to_all(given, self.axis)
+        with _meeting(self, x) as others:
+            first, *rest = others.all_to_all(given, self.axis)
         joined = np.array(first)
-        for other in others:
+        for other in rest:
             joined = np.add(joined, other) if self.kind == "sum" else np.maximum(joined, other)
         return joined
 
@@ -198,7 +219,9 @@ class AllToAll(Collective):
     @override
     def eval(self, x: Array) -> Array:
         given = np.split(x, self.parts, self.dim)
-        return np.concatenate(_met(self).all_to_all(given, self.axis), self.other)
+        with _meeting(self, x) as others:
+            parts = others.all_to_all(given, self.axis)
+        return np.concatenate(parts, self.other)
 
 
 @dataclass(frozen=True, slots=True)

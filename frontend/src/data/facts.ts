@@ -235,6 +235,39 @@ export interface Cell {
   readonly text: string;
 }
 
+/** Something that is sent in each run, and why; `node` is in the last graph, or -1 in a graph that is not here. */
+export type SentRow = readonly [node: number, op: string, axis: string, of: string, bytes: number | null, why: string];
+
+type Row<T> = readonly T[];
+
+/** A turn of a worker: forward, backward, end, compute or send. */
+export type Work = readonly [worker: number, phase: string, micro: number, start: number, end: number];
+/** A value on its way from one stage to another. */
+export type Letter = readonly [source: number, to: number, value: string, bytes: number, start: number, end: number];
+/** A collective, from when all of its workers had come. */
+export type Met = readonly [op: string, axis: string, workers: Row<number>, bytes: number, start: number, end: number];
+
+/** When each worker did what in the last run. */
+export interface Lanes {
+  readonly workers: number;
+  /** 0 where workers have no stages, but parts of all values. */
+  readonly microbatches: number;
+  readonly work: Row<Work>;
+  readonly sent: Row<Letter>;
+  readonly met: Row<Met>;
+}
+
+/** The workers of a mesh, or the stages of a pipeline. */
+export interface Workers {
+  readonly axes: Row<readonly [name: string, size: number]>;
+  /** Nodes of the last graph by their layout, or their stage. */
+  readonly cuts: Readonly<Record<string, Row<number>>>;
+  readonly sent: Row<SentRow>;
+  /** What can be annotated, as it was before the graph was spread. */
+  readonly placed: Row<readonly [node: number, name: string, shape: string, words: Row<string>, annotated: boolean]>;
+  readonly lanes: Lanes | null;
+}
+
 export interface Facts {
   readonly kernels: readonly Kernel[];
   readonly launches: readonly Launch[];
@@ -255,13 +288,15 @@ export interface Facts {
   /** The Python of what it was given beside passes: the device alone, a licence. */
   readonly besides: readonly string[];
   readonly remarks: readonly Remark[];
+  /** Null where there is but one. */
+  readonly workers: Workers | null;
 }
 
 /** Facts with an empty list for each that was not sent. */
 export function wholeFacts(sent: Partial<Facts>): Facts {
   return {
     launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], boards: [], askable: [], advice: null, cells: [],
-    environment: {}, python: "", besides: [], remarks: [], ...sent,
+    environment: {}, python: "", besides: [], remarks: [], workers: null, ...sent,
     kernels: (sent.kernels ?? []).map((kernel) => ({ ...kernel, first: kernel.first ?? "" })),
   };
 }

@@ -7,9 +7,10 @@ import { textWidth } from "../data/metrics";
 import type { Presence } from "../data/presence";
 import { TOP, type Cell, type Piece, type Placed, type Rect, type Scene } from "./scene";
 import { courseData, outline, shortened, tenth, tip } from "./shapes";
+import { sendingAt, sizeSent } from "../data/spread";
 import type { Overlay, Worth } from "../data/store";
 import { css } from "../parts/styles";
-import { count } from "../data/units";
+import { bytes, count } from "../data/units";
 import { ADDED, KEPT, PASSING, RECOMPUTED, REMOVED, RETRIEVED, REWIRED, UNUSED, type Box } from "../data/view";
 
 css`
@@ -257,8 +258,10 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
   if (tint[0]) group.append(shape(kind, rect, 2, { fill: tint[0], "fill-opacity": tint[1] }));
   if (worth?.heat)
     group.append(s("rect", { x: tenth(x + 8), y: tenth(y + height - 5), width: tenth(Math.min(1, worth.heat) * (width - 16)), height: 3, fill: "var(--ll-heat)" }));
-  const isNear = level.detail > 1;
-  const below = !isNear ? "" : worth?.text || (box || kind === "constant" ? "" : there.run.type(row));
+  const isNear = level.detail > 1, sending = row >= 0 && !isGone ? sendingAt(there.run, row) : undefined;
+  if (sending?.share && !worth?.heat)
+    group.append(s("rect", { class: "ll-sent-bar", x: tenth(x + 8), y: tenth(y + height - 5), width: tenth(Math.max(2, sending.share * (width - 16))), height: 3, fill: "var(--ll-sent-line)" }));
+  const below = !isNear ? "" : worth?.text || (sending && sizeSent(sending)) || (box || kind === "constant" ? "" : there.run.type(row));
   const hasTwo = height >= 40, isUnder = below && !hasTwo && !box;
   const base = !isNear ? height / 2 + 5.5 : box ? 18.5 : hasTwo && below ? 16.5 : height / 2 + 4.5;
   const signs = sign + SIGNS.filter(([mark]) => (mark === UNUSED ? isUnused : marks & mark)).map(([, text]) => text).join("");
@@ -268,6 +271,7 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
       { class: `ll-name${isNear ? "" : " ll-word"}${status === REMOVED ? " ll-gone" : ""}`, x: middle, y: tenth(y + base) },
       signs !== "" && s("tspan", { fill: sign ? `var(--ll-${name}-line)` : null }, `${signs} `),
       status === REMOVED ? s("tspan", { class: "ll-struck" }, there.run.label(row)) : box ? titleOf(box) : there.run.label(row),
+      !isNear && sending && fits(`${signs} ${there.run.label(row)} ${bytes(sending.bytes)}`, width) && s("tspan", { class: "ll-id", dx: 4 }, bytes(sending.bytes)),
       isNear && row >= 0 && !/^(input|parameter|constant)$/.test(kind) && s("tspan", { class: "ll-id", dx: 5 }, `%${shortened(there.run.name(row), 28)}`),
     ),
   );
@@ -281,6 +285,9 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
     );
   return group;
 }
+
+/** Whether a name has room in a thing, as large as it is drawn further out. */
+const fits = (words: string, width: number): boolean => textWidth(words, 15) <= width - 8;
 
 /** What an overlay or a type says, in the room that a thing has: its first words, where all of them are too many. */
 function worded(text: string, room: number): string {

@@ -3,6 +3,7 @@
 import type { Live } from "../data/live";
 import type { Run } from "../data/model";
 import { named } from "../data/named";
+import { classOf, lastOf, layoutWords, sendingAt, sizeSent, spreadOf, WHOLE } from "../data/spread";
 import type { Entry, Overlay, Place, Store } from "../data/store";
 import { bytes, count, many, seconds } from "../data/units";
 
@@ -11,6 +12,9 @@ export interface Choice {
   readonly name: string;
   make(): Overlay | Promise<Overlay>;
 }
+
+/** The overlay that a run of several workers begins with. */
+export const CUT = "how it is cut";
 
 /** As Python sends one: `explorer.overlay = {…}`. */
 export interface Given {
@@ -27,6 +31,10 @@ export function choices(store: Store, live: Live): Choice[] {
     new Map(Array.from(run.lines(stage), (row): [number, number] => [run.id[row]!, column[row]!]).filter(([, value]) => value > 0));
   const scope = (depth: number) => (row: number) => run.scope(row).split(".").slice(0, depth).join(".");
   const made: Record<string, (name: string) => Overlay | Promise<Overlay>> = {};
+  if (run.facts.workers) {
+    made[CUT] = (name) => cut(run, stage, name);
+    made["bytes sent"] = (name) => amounts(run, name, sent(run), (value) => `sends ${bytes(value)}`, { sums: true, note: "what each worker sends in a run" });
+  }
   run.facts.times.forEach(({ device, how }, at) => (made[`time, ${how} on ${device}`] = (name) => timed(run, stage, at, name)));
   Object.assign(made, {
     flops: (name) => amounts(run, name, byRow(run.flops), (value) => `${many(value)} flop`, { sums: true }),
@@ -171,15 +179,38 @@ function memory(run: Run, stage: number, name: string): Overlay {
 
 const TINTS = 8;
 
-/** Things of one kind have one colour and say which they are. */
-function classes(run: Run, stage: number, name: string, of: (row: number) => string): Overlay {
+/** What workers send, by the nodes at which they do. */
+function sent(run: Run): Map<number, number> {
+  return new Map([...spreadOf(run)!.sent].flatMap(([id, { bytes: size }]) => (size ? [[id, size]] : [])));
+}
+
+/** The colours that a run of several workers begins with. */
+export function cutOverlay({ run, place }: Store): Overlay | null {
+  return run.facts.workers && cut(run, place.stage, CUT);
+}
+
+/** Which axes of the mesh cut each value, or in which stage it is; what is sent says so as well. */
+function cut(run: Run, stage: number, name: string): Overlay {
+  const { cuts } = spreadOf(run)!;
+  const layout = (row: number): string | undefined => cuts.get(lastOf(run, stage, run.id[row]!));
+  const overlay = classes(run, stage, name, (row) => (layout(row) === undefined ? "" : classOf(layout(row)!)), WHOLE);
+  const text = (row: number): string => {
+    const at = layout(row), sending = sendingAt(run, row);
+    return [sending && sizeSent(sending), at !== undefined && layoutWords(at)].filter(Boolean).join(", ");
+  };
+  return { ...overlay, text };
+}
+
+/** Things of one kind have one colour and say which they are; those of the class `plain` stand back. */
+function classes(run: Run, stage: number, name: string, of: (row: number) => string, plain = ""): Overlay {
   const counted = (rows: ArrayLike<number>): [string, number][] => {
     const counts = new Map<string, number>();
     for (const what of Array.from(rows, of)) if (what) counts.set(what, (counts.get(what) ?? 0) + 1);
     return [...counts].sort((a, b) => b[1] - a[1]);
   };
   const ordered = counted(run.lines(stage));
-  const places = new Map(ordered.map(([what], at) => [what, Math.min(at, TINTS - 1)]));
+  if (plain) ordered.sort(([one], [other]) => Number(one === plain) - Number(other === plain) || one.localeCompare(other));
+  const places = new Map(ordered.map(([what], at) => [what, what === plain ? TINTS - 1 : Math.min(at, TINTS - 1)]));
   const tint = (what: string): string | null => (places.has(what) ? `var(--ll-tint-${places.get(what)!})` : null);
   const rest = ordered.slice(TINTS);
   const legend = ordered.slice(0, TINTS).map(([text, count], at): Entry => {

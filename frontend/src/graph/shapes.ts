@@ -6,7 +6,7 @@ const known = new Map<string, string>();
 /** What a kind is in words. */
 export const WORDS: Readonly<Record<string, string>> = {
   source: "made from nothing", reduce: "reduction", call: "call of a region", kernel: "kernel of the user's",
-  launch: "launch of a kernel", host: "call of the host", class: "class: any of its nodes",
+  launch: "launch of a kernel", host: "call of the host", sent: "sent between workers", class: "class: any of its nodes",
 };
 
 /**
@@ -45,6 +45,8 @@ function drawn(kind: string, w: number, h: number): string {
       return `m6 0${line(w - 12, 0, 6, 6, 0, h - 12, -6, 6, 12 - w, 0, -6, -6, 0, 12 - h)}z${kind === "kernel" ? `m0 3h${tenth(w - 12)}` : ""}`;
     case "host":
       return `${line(w - 8, 0, 8, 8, 0, h - 8, -w, 0)}zm${tenth(w - 8)} 0v8h8`;
+    case "sent":
+      return `${round(w, h, 2)}m0 3h${tenth(w - 4)}m${tenth(4 - w)} ${tenth(h - 6)}h${tenth(w - 4)}`;
     default:
       return round(w, h, 5);
   }

@@ -3,7 +3,9 @@
 import { fill, h, link, type Child } from "../parts/dom";
 import { valuesOf } from "./histogram";
 import type { Live } from "../data/live";
+import type { SentRow } from "../data/model";
 import { lineOf } from "../data/query";
+import { lastOf, layoutWords, sendingAt, spreadOf } from "../data/spread";
 import type { Pane, Selected, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { bytes, count, many, seconds } from "../data/units";
@@ -82,6 +84,9 @@ function told(store: Store, live: Live): Child[] {
     return facts([...found].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([op, times]) => [op, h("span", { class: "ll-many", style: `--ll-share:${(100 * times) / most}%` }, times.toLocaleString("en"))]));
   };
 
+  const spread = spreadOf(run);
+  const sentRows = (rows: readonly SentRow[]): Child => listed(rows, ([, op, axis, of, size, why]) => [`${op} of ${of} over ${axis}, ${bytes(size)} from each worker: `, why]);
+
   if (selected?.kind === "node" && selected.ids.length === 1) {
     const id = selected.ids[0]!, row = rowOf(id), origin = run.origin[row] ?? -1, isHere = alive.row(id) >= 0;
     if (row < 0) return ["This node is not in this run."];
@@ -97,10 +102,12 @@ function told(store: Store, live: Live): Child[] {
         ["dtype", run.dtype(row)],
         ["kind", [run.kind(row), inputs.includes(id) && run.kind(row) !== "input" && ", an input", outputs.includes(id) && ", an output"]],
         ...amounts([row]),
+        ["workers have it", spread?.cuts.has(lastOf(run, stage, id)) && layoutWords(spread.cuts.get(lastOf(run, stage, id))!)],
         ["scope", run.scope(row) && to(run.scope(row).split(/(?<=\.)/).flatMap((part) => [part, h("wbr")]), { kind: "scope", stage, path: run.scope(row) })],
         ["written at", origin >= 0 && line(origin)],
         ["made by", run.rule(row) && rule(run.rule(row))],
       ]),
+      titled("Sent in each run", sendingAt(run, row) && sentRows(sendingAt(run, row)!.rows)),
       titled("Reads", nodes(run.sources(row))),
       titled("Read by", nodes(readers.map((one) => run.id[one]!))),
       titled("Runs in", listed(launches.flatMap(({ node, makes, covers }, at) => ([node, ...makes, ...covers].includes(id) ? [at] : [])), runsIn)),

@@ -23,6 +23,7 @@ const KINDS: Readonly<Record<string, string>> = {
   kernel: "ffeff7 bf3989 3a1530 f778ba",
   launch: "fff8c5 8a6100 322808 d9a520",
   host: "ffebe9 a4343a 3a1716 ff8f85",
+  sent: "f6ece3 7a4b20 2d2015 d0a073",
   class: "fbefff 8250df 2a1a45 b48bff",
   outside: "ffffff 8c959f 0d1117 7d8590",
   box: "eaeef2 6e7781 21262d 8b949e",

@@ -33,7 +33,9 @@ import { tabs, type Tabs } from "../parts/tabs";
 import { textDiff } from "../panes/textdiff";
 import { timeline } from "../panes/timeline";
 import { times } from "../panes/times";
+import { cutOverlay } from "../graph/overlays";
 import { placeWords, wordsOf } from "../data/words";
+import { workers } from "../panes/workers";
 
 css`
 .ll-bench { display: flex; flex-direction: column; flex: 1 1 0; min-height: 0; }
@@ -79,6 +81,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
     Python: (at) => cells(store, at),
     "and if?": (at) => board(store, at, live),
     "re-run": (at) => rerun(store, at, live),
+    workers: (at) => workers(store, at, live),
     beside: (at) => beside(store, at),
   };
   const graphsIn = isBeside ? beside : pair;
@@ -87,6 +90,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   let panes: Pane[] = [];
   let detail: Tabs | null = null, keys = (): void => undefined;
   let laid = "", hadTwo = false;
+  if (!store.overlay) store.setOverlay(cutOverlay(store));
   /** A pane under its title. */
   const titled = (at: HTMLElement, name: string, fold: () => void): void => {
     const inside = div("ll-area");
@@ -94,7 +98,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
     panes.push(make[name]!(inside));
   };
   const details = (at: HTMLElement, ...shown: string[]): void => {
-    const list = Object.fromEntries(Object.entries(make).filter(([name]) => !shown.includes(name) && (name !== "beside" || hadTwo)));
+    const list = Object.fromEntries(Object.entries(make).filter(([name]) => !shown.includes(name) && (name !== "beside" || hadTwo) && (name !== "workers" || store.run.facts.workers)));
     panes.push((detail = tabs(at, "details", list, chosen("tab", "firings"), (name) => choose("tab", name))));
   };
   /** Where a hit of a search is shown, if it is in a tab. */
@@ -115,8 +119,9 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   const plan = (): string => {
     const { facts, origins } = store.run;
     const layout = layoutFor(host.clientWidth, typeScale(host));
-    const parts = layout === "wide" ? [origins.length + facts.cells.length && "Python", facts.kernels.length && "source", facts.times.length && "times"] : [];
-    return [layout, ...parts.filter(Boolean)].join(" ");
+    const spread = facts.workers && "workers";
+    const parts = layout === "wide" ? [origins.length + facts.cells.length && "Python", facts.kernels.length && "source", facts.times.length && facts.kernels.length && "times"] : [];
+    return [layout, ...[spread, ...parts].filter(Boolean)].join(" ");
   };
   const lay = (): void => {
     const planned = plan();
@@ -136,13 +141,16 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
       details(rest);
     } else {
       const hasSource = shown.includes("source"), hasTimes = shown.includes("times");
-      const [top, below] = hasSource ? split(area, "down", "graphs and times", 60) : [area, null];
+      const isSpread = shown.includes("workers") && !hasSource;
+      const [top, below, foldWorkers] = hasSource || isSpread ? split(area, "down", isSpread ? "graphs and workers" : "graphs and times", isSpread ? 64 : 60) : [area, null];
       const [left, rest, foldPython] = shown.includes("Python") ? split(top, "across", "Python and graphs", 20, 0) : [null, top];
       const [pictures, right, foldSource] = split(rest, "across", "graphs and kernel", 62);
       if (left) titled(left, "Python", foldPython!);
       graphs(pictures);
-      if (!below) details(right, ...shown);
-      else {
+      if (!below || isSpread) {
+        details(right, ...shown);
+        if (below) titled(below, "workers", foldWorkers!);
+      } else {
         titled(right, "source", foldSource);
         const [under, beside, foldTimes] = hasTimes ? split(below, "across", "times and details", 58, 0) : [null, below];
         if (under) titled(under, "times", foldTimes!);

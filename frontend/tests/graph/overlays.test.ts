@@ -2,11 +2,12 @@
 
 import { expect, test } from "vitest";
 import { throughModel, withoutKernel } from "../../src/data/live";
-import { choices, ofPython, sizeOf, traced } from "../../src/graph/overlays";
+import { choices, cutOverlay, ofPython, sizeOf, traced } from "../../src/graph/overlays";
 import { Store, type Overlay } from "../../src/data/store";
 import { FakeModel } from "../fakemodel";
 import { blocks, SIMPLE } from "../graphs";
 import { made, type Made } from "../made";
+import { MESH } from "../spreads";
 
 const TIMED: Made = {
   ...SIMPLE,
@@ -129,4 +130,20 @@ test("nothing to say is said", async () => {
   const store = new Store(made({ stages: [{ title: "as written", nodes: [{ id: 1, op: "input" }] }] }));
   expect((await overlay(store, "scope")).legend).toEqual([{ heat: null, text: "no node has any here" }]);
   expect((await overlay(store, "flops")).legend).toEqual([{ heat: null, text: "0 flop in all" }]);
+});
+
+test("how values are cut: a colour for what cuts them, before the pass as well; the rest stands back", () => {
+  const store = new Store(made(MESH)), cut = cutOverlay(store)!;
+  expect(texts(store, cut)).toEqual(["whole", "(–, model)", "(–, –) sum over model", "sends 128 B, whole"]);
+  expect(cut.legend.map(({ text, tint, count }) => [text, tint, count])).toEqual([
+    ["cut over model", "var(--ll-tint-0)", 1], ["terms of a sum over model", "var(--ll-tint-1)", 1], ["whole", "var(--ll-tint-7)", 2],
+  ]);
+  store.go({ stage: 0 });
+  expect(texts(store, cutOverlay(store)!)).toEqual(["whole", "(–, model)", "(–, –) sum over model"]);
+  expect(cutOverlay(new Store(made(SIMPLE)))).toBe(null);
+});
+
+test("bytes sent", async () => {
+  const store = new Store(made(MESH)), sent = await overlay(store, "bytes sent");
+  expect(texts(store, sent)).toEqual(["", "", "", "sends 128 B"]);
 });

@@ -29,6 +29,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.io.facts import Asked
 from luminal_lab.io.launch_facts import ARCH, LaunchedCompile
+from luminal_lab.io.worker_facts import sent_of
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
@@ -44,6 +45,7 @@ from luminal_lab.viz.live.inputs import inputs_for
 from luminal_lab.viz.live.precise import errors_of
 from luminal_lab.viz.live.rerun import difference, run_again
 from luminal_lab.viz.live.statistics import statistics
+from luminal_lab.workers.what_if import what_if
 
 Question: TypeAlias = Mapping[str, Any]
 Reply: TypeAlias = dict[str, Any]
@@ -272,6 +274,17 @@ class Replies:
         lines = [list(pair) for pair in assembly.lines]
         return {"text": assembly.text, "lines": lines, "by": assembly.by, "of": kernel.dialect}
 
+    def what_if(self, question: Question) -> Reply:
+        """Return what workers would send if some values were cut otherwise; nothing is run."""
+        given: object = question.get("changed")
+        changed = cast("dict[str, list[str]]", given) if isinstance(given, dict) else {}
+        for words in changed.values():
+            if not all(isinstance(word, str) for word in words):
+                raise ArgumentError("what if: a value has a word for each of its axes")
+        table = what_if(self._run(question).compiled("what if"), changed)
+        sent = [[-1, *sent_of(row)[1:]] for row in table]
+        return {"sent": sent, "text": str(table).splitlines()[-1]}
+
     # -- files -------------------------------------------------------------------------------------
 
     def drop(self, question: Question) -> Reply:
@@ -331,6 +344,7 @@ ASKS: Mapping[str, Callable[[Replies, Question], Reply]] = {
     "sources": Replies.sources,
     "time": Replies.time,
     "values": Replies.values,
+    "what_if": Replies.what_if,
     "why": Replies.why,
     "why_not": Replies.why_not,
 }

@@ -551,3 +551,20 @@ def test_a_recordings_kernel_is_compiled_once_somebody_has_said_so(
     assert carried["source"].startswith("kernel softmax(a: f32[4, 8])")
     assert len(page.bench.board("softmax")) == 1
     assert page.ask("board", **question, trust=[carried["digest"]])["tried"] == "try 1"
+
+
+def test_another_annotation_is_tried_without_a_run() -> None:
+    cx = ll.Graph("g")
+    x, w = cx.tensor((4, 6), name="x"), cx.tensor((6, 2), name="w")
+    (x @ w).retrieve()
+    cut = {"x": (None, "model"), "w": ("model", None)}
+    compiled = cx.compile(ll.Sharded(ll.sharding(ll.Mesh(model=2), cut)))
+    page = Page(cx.workbench())
+    reply = page.ask("what_if", changed={"w": ["-", "-"]})
+    assert reply["sent"] != []
+    assert {row[0] for row in reply["sent"]} == {-1}
+    assert reply["text"].endswith("bytes")
+    assert page.ask("what_if", changed={"x": ["-", "-"], "w": ["-", "-"]})["sent"] == []
+    assert [row.op for row in compiled.communication] == ["all_reduce"]
+    assert "cuts two axes" in page.ask("what_if", changed={"x": ["model", "model"]})["error"]
+    assert "a word for each" in page.ask("what_if", changed={"x": [1]})["error"]
