@@ -10,7 +10,7 @@ from luminal_lab.workers.compiler import ShardedProgram
 from luminal_lab.workers.lanes import Track, lanes_of
 from luminal_lab.workers.ops import AllReduce, Meeting
 from luminal_lab.workers.processes import Processes
-from luminal_lab.workers.threads import Group, ThreadCommunicator
+from luminal_lab.workers.threads import Boxes, Group, ThreadCommunicator
 
 
 def summed(how: ll.Sharded) -> tuple[ll.Graph, ShardedProgram]:
@@ -63,7 +63,7 @@ def test_a_worker_that_comes_early_waits() -> None:
 
 def test_workers_that_are_elsewhere_have_no_lanes_here() -> None:
     def talk(mesh: ll.Mesh) -> ThreadCommunicator:
-        return ThreadCommunicator(0, {"data": Group((0,))})
+        return ThreadCommunicator(0, {"data": Group((0,))}, Boxes())
 
     plan = ll.sharding(ll.Mesh(data=1), ROWS)
     cx, program = summed(ll.Sharded(plan, engine=Processes(0, 1, talk)))
