@@ -30,7 +30,7 @@ def results(peer, workload, data):
     return [array for _ in range(workload.calls) for array in ready.read(ready.run())]
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("workload", CHOSEN, ids=lambda one: one.name)
 def test_ours_agrees(workload, request):
     data = workload.data(workload.sizes, np.random.default_rng(0))
@@ -48,7 +48,7 @@ def test_ours_agrees(workload, request):
         assert apart("the witness", theirs, ours, workload.tolerance) == []
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "workload",
     [one for one in CHOSEN if one.family != USUAL and "ONNX Runtime" not in one.left_out],
@@ -79,7 +79,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("workload", "kind"), MODELS, ids=[f"{row.name}-{MODULES[kind]}" for row, kind in MODELS]
 )

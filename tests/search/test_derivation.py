@@ -21,6 +21,7 @@ def derived(cx: ll.Graph) -> Derivation:
     return Derivation(space, space.programs()[0])
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("sizes", [(13, 17), ("n", "t")], ids=["sizes", "symbols"])
 @pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=[*SPELLINGS])
 def test_attention_takes_few_firings_each_of_which_checks_alone(spelling: Any, sizes: Any) -> None:

@@ -176,7 +176,7 @@ def differs(x: Any, other: Any) -> str | None:
     return None if near.all() else f"{value[~near][:3]}, and PyTorch has {other[~near][:3]}"
 
 
-@pytest.mark.share("name", NAMES, 24)
+@pytest.mark.share("name", NAMES, 12)
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns of much, and NumPy of wrong data
 def test_every_answer_is_pytorchs_or_an_error_of_ours(torch, name):
     wrong: list[str] = []
@@ -209,7 +209,7 @@ def fault_free(attempt: Attempt) -> bool:
     return True
 
 
-@pytest.mark.share("name", NAMES, 60)
+@pytest.mark.share("name", NAMES, 30)
 def test_an_argument_that_there_is_not_is_said_by_name(torch, name):
     known = inspect.signature(getattr(ll.Tensor, name)).parameters
     if any(p.kind is p.VAR_KEYWORD for p in known.values()):

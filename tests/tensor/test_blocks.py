@@ -71,7 +71,7 @@ def test_the_value_of_random_blocks_is_the_packages_bit_for_bit(name):
     assert_same_bits(blocks.value, theirs(blocks))
 
 
-@pytest.mark.parametrize("name", PACKED)
+@pytest.mark.share("name", PACKED, 3)
 def test_each_byte_of_a_block_in_turn_has_all_its_values(name):
     """One byte after the other runs through 0 to 255, over blocks of 0, of 1s and of 255."""
     form = FORMS[name]

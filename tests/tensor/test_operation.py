@@ -41,7 +41,7 @@ def provoked(name: str):
                 continue
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.share("name", PUBLIC, 130)
 def test_an_error_is_about_what_was_called(name):
     for error in provoked(name):
         subject = error.message.partition(":")[0]

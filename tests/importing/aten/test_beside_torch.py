@@ -181,7 +181,7 @@ LEFT_OUT: dict[str, str] = {
 """Ops whose calls may be refused, with the reason."""
 
 
-@pytest.mark.share("name", ONES, 24)
+@pytest.mark.share("name", ONES, 12)
 def test_an_op_gives_what_pytorch_gives(torch, op_infos, name):
     count = 0
     for args, kwargs, wanted in called(torch, name):

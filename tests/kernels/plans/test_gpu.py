@@ -193,7 +193,7 @@ def test_how_a_nest_and_its_sources_read(name: str, golden: Golden) -> None:
         golden(f"{one.source}\n", f"golden/gpu/{name}.{end}")
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("gpu", [H200, apple()], ids=["cuda", "metal"])
 @pytest.mark.parametrize("name", [*sorted(TILES), *EMULATED])
 def test_an_emulated_launch_has_no_races_and_the_same_results(name: str, gpu: GPU) -> None:

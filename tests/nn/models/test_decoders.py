@@ -41,7 +41,7 @@ def test_every_row_is_compared():
     assert len(CASES) >= 24
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.share("name", list(CASES), 20)
 def test_logits_are_those_of_transformers(torch, transformers, name):
     witness = theirs(torch, transformers, name, keys_of(name))
     wanted, model = logits_of(torch, witness, TOKENS), ours(witness)

@@ -29,7 +29,7 @@ def transformers():
     return package
 
 
-@pytest.mark.parametrize("name", sorted(KINDS))
+@pytest.mark.share("name", sorted(KINDS), 16)
 def test_logits_are_those_of_transformers(torch, transformers, name):
     witness = model_of(torch, transformers, name)
     tensors = tensors_of(KINDS[name], witness.config, weights_of(witness))
