@@ -177,7 +177,7 @@ UNSHOWN = {
     "a device of one's own defines it": "ll.devices.Device.run",
     "workers elsewhere need it: the page about sharding shows it": (
         "ll.engines.MPI.run ll.engines.MPI.unless_enough "
-        "ll.engines.Processes.run ll.engines.Processes.unless_enough "
+        "ll.engines.Processes.run "
         "ll.engines.Communicator.all_gather ll.engines.Communicator.all_reduce "
         "ll.engines.Communicator.all_to_all"
     ),

@@ -30,9 +30,9 @@ _TOLD: list[weakref.WeakMethod[Callable[[], None]]] = []
 class Later:
     """A value that is elsewhere, and comes when it is first needed.
 
-    >>> later = Later(lambda: np.arange(2), 16)
+    >>> later = Later(lambda: ll.Parameter((2,), value=[0, 1]).value, 8)
     >>> later(), later() is later()
-    (array([0, 1]), True)
+    (array([0., 1.], dtype=float32), True)
     """
 
     def __init__(self, fetch: Callable[[], Array], nbytes: int) -> None:
