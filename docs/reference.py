@@ -175,8 +175,17 @@ UNSHOWN = {
     "it measures on a device, until its budget is spent": "ll.Graph.search ll.Search.found",
     "a subclass may define it, for what its own update needs": "ll.nn.Optimiser.begin",
     "a device of one's own defines it": "ll.devices.Device.run",
+    "workers elsewhere need it: the page about sharding shows it": (
+        "ll.engines.MPI.run ll.engines.MPI.unless_enough "
+        "ll.engines.Processes.run "
+        "ll.engines.Communicator.all_gather ll.engines.Communicator.all_reduce "
+        "ll.engines.Communicator.all_to_all"
+    ),
+    "a run calls it, on an engine": (
+        "ll.engines.Engine.run ll.engines.Engine.unless_enough ll.engines.Threads.unless_enough"
+    ),
 }
-"""The methods that have no example, by the reason."""
+"""What has no example, by the reason."""
 
 
 def main() -> None:

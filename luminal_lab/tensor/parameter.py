@@ -123,6 +123,15 @@ class Parameter:
         value.flags.writeable = False
         return value
 
+    @property
+    def provider(self) -> Callable[[], object] | None:
+        """What returns the value when it is first needed; None if it was set to an array.
+
+        >>> ll.Parameter((2,), value=[1, 2]).provider is None
+        True
+        """
+        return self._provider
+
     def _loaded(self) -> Array:
         """Return the array that has the value, from its provider at first use."""
         if self._value is None:

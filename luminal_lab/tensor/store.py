@@ -37,7 +37,7 @@ from luminal_lab.tensor.running import Prepared, Program, Request, Run, Turn
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources
 from luminal_lab.tensor.trees import Tree, leaves
-from luminal_lab.tensor.versions import Versions
+from luminal_lab.tensor.versions import Later, Versions, there
 
 
 @partial(told_methods, on="cx.", of_arguments=False)
@@ -58,7 +58,8 @@ class Store(Sources):
         self._versions: dict[int, int] = {}  # of parameters, by the inputs that they are
         self._known_at: tuple[int, int] | None = None  # the count of changes when they were noted
         self._given = Versions()  # how often each input got data, and those versions
-        self._values: dict[int, Array] = {}
+        self._given.providers = self._providers
+        self._values: dict[int, Array | Later] = {}
         # Requests, each with the notebook cells that made it.
         self._outputs: dict[int, set[str | None]] = {}
         self._probes: dict[int, list[tuple[str | None, Probe]]] = {}
@@ -278,7 +279,8 @@ class Store(Sources):
     def owned(self, tensor: Lazy) -> Array:
         missing, id = self.missing(tensor), tensor.id
         if id in self._values:
-            return self._values[id]
+            value = self._values[id] = there(self._values[id])
+            return value
         if missing is None or id in self._providers or self._parameter(id) is not None:
             return self._input_value(self.node(id))
         raise NotComputedError(f"read: {tensor.label} is {missing[0]}", hint=missing[1])
@@ -542,20 +544,24 @@ class Store(Sources):
             self._given.lent, self._given.steady = self._lent, known_at
         known = self._known(reach, changed, dims)
         steps: list[NodeStep] | None = [] if trace else None
-        values = _interpret(
-            ir if program is None else program,
-            Environment(
-                self._input_value,
-                dims,
-                self.step,
-                self._functions,
-                self._calls() if self._probes else {},
-                self._given,
-            ),
-            request,
-            {id: v for id, v in known.items() if id not in self._unseen} if known else known,
-            steps,
-        )
+        self._given.takes_later = not self._probes
+        try:
+            values: dict[int, Array | Later] = _interpret(
+                ir if program is None else program,
+                Environment(
+                    self._input_value,
+                    dims,
+                    self.step,
+                    self._functions,
+                    self._calls() if self._probes else {},
+                    self._given,
+                ),
+                request,
+                {id: there(v) for id, v in known.items() if id not in self._unseen},
+                steps,
+            )
+        finally:
+            self._given.takes_later = False
         # From here on nothing can fail or be broken off.
         if known:
             values = {id: known[id] for id in known if id in request.held} | values
@@ -572,7 +578,7 @@ class Store(Sources):
             self._carried.clear()
         return None if steps is None else Run(tuple(steps))
 
-    def _carry(self, ir: IR, values: Mapping[int, Array]) -> None:
+    def _carry(self, ir: IR, values: Mapping[int, Array | Later]) -> None:
         """Give the carried values of a run to the inputs that they become."""
         lent, given, data = self._lent, self._given, self._data
         for new, old in self._carries.items():
@@ -581,11 +587,15 @@ class Store(Sources):
                 continue
             # What is carried has the type of the input, and the sizes of this run.
             given[old] = given.get(old, 0) + 1
-            data[old] = values[new]
+            value = values[new]
+            if isinstance(value, Later):
+                self._providers[old] = value
+                data.pop(old, None)
+            else:
+                data[old] = value
+                self._providers.pop(old, None)
         self._changed.clear()
         self._carried = {*self._carries.values()}
-        for old in self._providers.keys() & self._carried:
-            del self._providers[old]
 
     def _requested(self, ir: IR, reach: Reach, program: Program | None, keep_all: bool) -> Request:
         """Return the current requests, cached until they change."""
@@ -633,7 +643,9 @@ class Store(Sources):
     def _calls(self) -> dict[int, list[Probe]]:
         return {id: [call for _, call in probes] for id, probes in self._probes.items()}
 
-    def _known(self, reach: Reach, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
+    def _known(
+        self, reach: Reach, changed: set[int], dims: Mapping[str, int]
+    ) -> dict[int, Array | Later]:
         """Return the values that are valid for the present inputs."""
         if (dims and self._is_new(dims)) or not self._values:
             return {}
@@ -763,13 +775,14 @@ def _interpret(
     request: Request,
     known: Mapping[int, Array],
     trace: list[NodeStep] | None,
-) -> dict[int, Array]:
+) -> dict[int, Array | Later]:
     """Return the values of nodes as written, through the compiled graph if there is one."""
     into = request.into
     if isinstance(what, IR) or into is None:
         assert isinstance(what, IR)
         wanted = request.wanted
-        return opened(lambda: interpret(what, environment, wanted=wanted, known=known, trace=trace))
+        run = partial(interpret, what, environment, wanted=wanted, known=known, trace=trace)
+        return {**opened(run)}
     if environment.probes:
         probes: dict[int, list[Probe]] = {}
         for id, calls in environment.probes.items():

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from mmap import mmap
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.tensor.versions import Later
 from luminal_lab.workers import seat
 from luminal_lab.workers.job import ANEW, Job, place_text
 from luminal_lab.workers.layout import Layout
@@ -47,6 +49,8 @@ class Engines:
         self.is_broken = False
         self.prepared: set[str] = set()
         self.last: dict[str, Last] = {}
+        self.count = count(1)
+        """The numbers of arrays, none of which is used twice."""
         self.ended: list[int] = []
         """The ranks of engines in the order in which they have ended a call."""
         self.marks: dict[int, mmap] = {}
@@ -131,22 +135,22 @@ class Engines:
                 hint="give ll.engines.MPI the Cluster itself, and not a client of it",
             )
         self.ids, self.prepared, self.last = [], set(), {}
-        count = self.cluster.n
+        engines = self.cluster.n
         self.cluster.restart_engines_sync()
         if self.client is not None:
             gone = monotonic() + START
-            while monotonic() < gone and len(self.client.ids) < (count or 1):
+            while monotonic() < gone and len(self.client.ids) < (engines or 1):
                 sleep(0.05)
         self.is_broken = False
         self.turn += 1
 
     # -- a run -------------------------------------------------------------------------------------
 
-    def compute(self, job: Job) -> list[Mapping[int, Array]]:
+    def compute(self, job: Job) -> list[Mapping[int, Array | Later]]:
         """Return what each worker computes of what it is asked for."""
         self.check(job.mesh)
         self.run += 1
-        ranks, last = range(job.mesh.workers), self.last.pop(job.key, None) or Last()
+        ranks, last = range(job.mesh.workers), self.last.pop(job.key, None) or Last(self.count)
         if job.key not in self.prepared:
             self._answers(job, [(seat.prepare, job.key, *job.spec(rank)) for rank in ranks])
             self.prepared.add(job.key)
@@ -162,11 +166,32 @@ class Engines:
         calls = [(seat.run, job.key, *last.asked(job, rank, words)) for rank in ranks]
         answers = self._answers(job, calls)
         self.last[job.key] = last
-        found: list[Mapping[int, Array]] = []
+        found: list[Mapping[int, Array | Later]] = []
         for rank, (_, arrays, told) in enumerate(answers):
             job.heard(rank, told)
-            found.append(dict(zip(last.wanted(job, rank), arrays, strict=True)))
+            sent = [local for local in last.wanted(job, rank) if local not in job.kept]
+            found.append(dict(zip(sent, arrays, strict=True)) | self._kept(job, rank, last))
         return found
+
+    def _kept(self, job: Job, rank: int, last: Last) -> dict[int, Array | Later]:
+        """Return what fetches the values that stay with an engine."""
+
+        def fetching(id: int, key: str, name: int) -> Later:
+            return Later(lambda: self._fetched(id, key, name), 0)
+
+        id, key = self.ids[rank], job.key
+        mine = [local for local in last.wanted(job, rank) if local in job.kept]
+        return {local: fetching(id, key, last.made[local]) for local in mine}
+
+    def _fetched(self, id: int, key: str, name: int) -> Array:
+        """Fetch an array that an engine has kept."""
+        try:
+            return self.client[id].apply_async(seat.kept, key, name).get(timeout=JOIN)
+        except Exception as error:
+            raise DeviceError(
+                "mpi: a value that was carried has stayed with an engine, which is gone",
+                hint="ll.nn.load_state(cx, path) sets all that is carried, if it was saved",
+            ) from error
 
     def _send(self, rank: int, *call: Any) -> Any:  # noqa: ANN401  # of a library without types
         """Call something in an engine; note when it has ended, and in which order they do."""
@@ -279,10 +304,10 @@ class Failure(NamedTuple):
 class Last:
     """What the engines have of the last run of a job: arrays with numbers."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, count: Iterator[int]) -> None:
+        self.count = count
         self.job: Job | None = None
-        self.given: dict[int, tuple[Array, int | None, int]] = {}
+        self.given: dict[int, tuple[Array | Later, int | None, int]] = {}
         """For each input, by the worker's id: the whole value, how often it changed, its number."""
         self.made: dict[int, int] = {}
         """The numbers of outputs that the next run may take as inputs."""
@@ -292,7 +317,7 @@ class Last:
 
     def begin(self, job: Job) -> None:
         """Find out which arrays a run reads and makes: those that engines may have keep numbers."""
-        made, given = self._made(), dict[int, tuple[Array, int | None, int]]()
+        made, given = self._made(), dict[int, tuple[Array | Later, int | None, int]]()
         for part in job.parts:
             value, version = job.given[part.local], job.versions.get(part.local)
             old, before, name = self.given.get(part.local, (None, None, 0))
@@ -307,7 +332,7 @@ class Last:
         names = [name for _, _, name in given.values()]
         self.words = {"kept": [*names, *(self.made[local] for local in job.carried)]}
 
-    def _made(self) -> dict[int, tuple[Array, Layout, int]]:
+    def _made(self) -> dict[int, tuple[Array | Later, Layout, int]]:
         """Return the whole values of the last run's outputs, by what tells objects apart."""
         if self.job is None:
             return {}
@@ -318,8 +343,7 @@ class Last:
         }
 
     def _number(self) -> int:
-        self.count += 1
-        return self.count
+        return next(self.count)
 
     def wanted(self, job: Job, rank: int) -> list[int]:
         """Return which outputs a worker sends."""
@@ -329,7 +353,7 @@ class Last:
         """Return what a worker is told, and the arrays that it is sent: those it has not yet."""
         inputs, outputs = job.places()
         own = [part for part in job.parts if job.needs(rank, part)]
-        has, sends = self.has.get(rank, set()), {*self.wanted(job, rank)}
+        has, sends = self.has.get(rank, set()), {*self.wanted(job, rank)} - job.kept
         names = {part.local: self.given[part.local][2] for part in own}
         new = [part for part in own if names[part.local] not in has]
         mine = [local for local in job.wanted if job.makes(rank, local)]

@@ -10,12 +10,13 @@ A run cuts the inputs, runs all workers, and puts their parts of the outputs tog
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from time import perf_counter
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 from typing_extensions import override
@@ -33,10 +34,11 @@ from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.tensor.versions import Later, there
 from luminal_lab.workers.bucket import Bucketing
 from luminal_lab.workers.communication import Communication
 from luminal_lab.workers.flow import Flow
-from luminal_lab.workers.job import Job, PartsJob, Texts, where
+from luminal_lab.workers.job import Job, PartsJob, Texts, input_of, stays, where
 from luminal_lab.workers.lanes import Lanes, Track, lanes_of
 from luminal_lab.workers.layout import Layout
 from luminal_lab.workers.mesh import Mesh
@@ -51,7 +53,11 @@ DEEPEST = 50
 
 
 class Engine(Protocol):
-    """What runs the workers of a mesh, each with its communicator in `ops.WORKER`."""
+    """What runs the workers of a mesh, each with its communicator in `ops.WORKER`.
+
+    >>> ll.engines.Threads().name
+    'threads'
+    """
 
     name: str
 
@@ -59,7 +65,7 @@ class Engine(Protocol):
         """Raise if a mesh has more workers than there are."""
         ...
 
-    def run(self, mesh: Mesh, job: Job, /) -> Sequence[Mapping[int, Array]]:
+    def run(self, mesh: Mesh, job: Job, /) -> Sequence[Mapping[int, Array | Later]]:
         """Return what each worker makes of a job; its parts of whole values alone are read."""
         ...
 
@@ -258,38 +264,48 @@ class ShardedProgram:
         local = {id: workers.first.ir.output_ids[workers.positions[id]] for id in ids}
         needed = workers.partitioned.ir.ancestors([made[id].local for id in ids])
         parts = [part for part in workers.partitioned.inputs if part.local in needed]
-        given = {
-            part.local: known[part.whole.id]
-            if part.whole.id in known
-            else environment.data(part.whole)
-            for part in parts
-        }
+        carried = {local[new] for new, _ in self.ir.carries if new in local}
         job = PartsJob(
             self.mesh,
             environment,
             parts,
-            given,
+            {part.local: input_of(environment, known, part.whole) for part in parts},
             {local[id]: made[id] for id in ids},
-            {local[new] for new, _ in self.ir.carries if new in local},
-            workers.texts,
-            lambda rank: workers.each(rank + 1)[rank],
+            carried,
+            stays(environment, self.how.engine, carried),
+            texts=workers.texts,
+            compiled=lambda rank: workers.each(rank + 1)[rank],
         )
         results = self.how.engine.run(self.mesh, job)
         self._tracks = job.tracks
         for id in ids:
             given = [result.get(local[id]) for result in results]
             job.returned[local[id]] = self._together(job, local[id], given)
-        return {id: job.returned[local[id]] for id in ids}
+        # What stays with workers is no array yet; a session has said that it takes that.
+        return cast("dict[int, Array]", {id: job.returned[local[id]] for id in ids})
 
-    def _together(self, job: Job, local: int, results: Sequence[Array | None]) -> Array:
-        """Return a whole value from the parts of all workers."""
+    def _together(
+        self, job: Job, local: int, results: Sequence[Array | Later | None]
+    ) -> Array | Later:
+        """Return a whole value from the parts of all workers, or what does so when it is needed."""
         node, _, layout = job.wanted[local]
         shape = ints(bound_shape(f"execute: {node}", node.shape, job.environment.dims))
-        whole = np.empty(shape, node.dtype.numpy)
-        for rank, value in enumerate(results):
-            if value is not None and job.gives(rank, local):
-                whole[where(self.mesh, layout, shape, self.mesh.coordinates(rank))] = value
-        return whole
+        dtype = node.dtype.numpy
+        parts = [
+            (where(self.mesh, layout, shape, self.mesh.coordinates(rank)), value)
+            for rank, value in enumerate(results)
+            if value is not None and job.gives(rank, local)
+        ]
+
+        def together() -> Array:
+            whole = np.empty(shape, dtype)
+            for place, value in parts:
+                whole[place] = there(value)
+            return whole
+
+        if local in job.kept:
+            return Later(together, math.prod(shape) * dtype.itemsize)
+        return together()
 
 
 __all__ = ["Engine", "Sharded", "ShardedProgram", "Workers"]

@@ -82,10 +82,11 @@ class Flow:
     def _joined(self, id: int, raw: Layout) -> Layout:
         """Return the layout in which terms are joined: cut as the readers wish, or whole."""
         wished = self.wish.get(id, ())
-        dims = [
-            word if have in (WHOLE, FREE) and word in raw.partial else have.replace(FREE, WHOLE)
-            for have, word in zip(raw.dims, wished or raw.dims, strict=True)
-        ]
+        dims = list[str]()
+        for have, word in zip(raw.dims, wished or raw.dims, strict=True):
+            # Readers may wish for two axes cut over one of the mesh, each for another one.
+            takes = have in (WHOLE, FREE) and word in raw.partial and word not in dims
+            dims.append(word if takes else have.replace(FREE, WHOLE))
         return Layout(tuple(dims))
 
     def _computed(self, node: Node) -> tuple[Layout, tuple[Layout, ...]]:

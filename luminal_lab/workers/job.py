@@ -24,6 +24,7 @@ from luminal_lab.core.ops import user_kernels
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DeviceError
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.tensor.versions import Later, Versions, deferred, there
 from luminal_lab.trust import admit_kernels, foreign_of
 from luminal_lab.workers.lanes import Track
 from luminal_lab.workers.layout import Layout
@@ -43,6 +44,20 @@ class Meeting(NamedTuple):
     node: Node
 
 
+def input_of(environment: Environment, known: Mapping[int, Array], node: Node) -> Array | Later:
+    """Return the value of an input; it stays where it is, if that is elsewhere."""
+    if node.id in known:
+        return known[node.id]
+    return deferred(environment.versions, node.id) or environment.data(node)
+
+
+def stays(environment: Environment, engine: object, carried: Set[int]) -> Set[int]:
+    """Return what may stay with the workers of an engine: what is carried, in a session's run."""
+    versions = environment.versions
+    takes = isinstance(versions, Versions) and versions.takes_later
+    return carried if takes and getattr(engine, "keeps", False) else frozenset()
+
+
 @dataclass(frozen=True)
 class Job(ABC):
     """What all workers run."""
@@ -51,13 +66,17 @@ class Job(ABC):
     environment: Environment
     parts: Sequence[Part]
     """The inputs that are needed."""
-    given: Mapping[int, Array]
+    given: Mapping[int, Array | Later]
     """Their whole values, by the workers' ids."""
     wanted: Mapping[int, Part]
     """The values that are wanted, by the workers' ids."""
     carried: Set[int]
     """Those that become inputs of the next run."""
-    returned: dict[int, Array] = field(default_factory=dict[int, Array], kw_only=True)
+    kept: Set[int] = frozenset()
+    """Those that may stay with the workers until somebody asks for them."""
+    returned: dict[int, Array | Later] = field(
+        default_factory=dict[int, "Array | Later"], kw_only=True
+    )
     """The whole values, once they are put together."""
     tracks: dict[int, Track] = field(default_factory=dict[int, Track], kw_only=True)
     """When each worker of this process did what."""
@@ -183,8 +202,8 @@ class Texts:
 class PartsJob(Job):
     """One graph, which all workers run, each on its own parts of some inputs."""
 
-    texts: Texts
-    compiled: Callable[[int], Compilation]
+    texts: Texts = field(kw_only=True)
+    compiled: Callable[[int], Compilation] = field(kw_only=True)
     """Returns the compile that a worker of this process runs: one program has one memory."""
 
     def __call__(self, rank: int) -> dict[int, Array]:
@@ -219,7 +238,7 @@ class PartsJob(Job):
         """Yield a worker's parts."""
         place = self.mesh.coordinates(rank)
         for part in self.parts if parts is None else parts:
-            value = self.given[part.local]
+            value = there(self.given[part.local])
             own = value[where(self.mesh, part.layout, value.shape, place)]
             yield np.ascontiguousarray(own).reshape(own.shape)
 

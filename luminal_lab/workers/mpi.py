@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.errors import DeviceError, expect
+from luminal_lab.errors import ArgumentError, DeviceError, expect, flag
+from luminal_lab.tensor.versions import Later
 from luminal_lab.workers.cluster import STARTING, Engines
 from luminal_lab.workers.job import ANEW, Job
 from luminal_lab.workers.mesh import Mesh
@@ -29,15 +30,25 @@ from luminal_lab.workers.talk import GoneError, Post, Talk
 class MPI:
     """Run the workers of a mesh as MPI processes: engines of a cluster, or those of mpiexec.
 
-    Without a cluster this process is one of them.
+    Without a cluster this process is one of them. With `keeps=True` what is carried from run to
+    run, as weights are, stays with the engines until somebody reads it: it is lost if one dies.
+
+    >>> ll.engines.MPI(2)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    luminal_lab.errors.ArgumentError: MPI: the cluster is 2...
     """
 
     name = "mpi"
 
-    def __init__(self, cluster: object = None) -> None:
+    def __init__(self, cluster: object = None, *, keeps: bool = False) -> None:
         is_cluster = cluster is None or type(cluster).__module__.partition(".")[0] == "ipyparallel"
         if not is_cluster:
             expect(cluster, type(None), "MPI: the cluster is {}", STARTING)
+        self.keeps = flag("MPI: keeps", keeps)
+        if keeps and cluster is None:
+            hint = "under mpiexec each process has whole values after each run"
+            raise ArgumentError("MPI: keeps=True is for the engines of a cluster", hint=hint)
         self._engines = None if cluster is None else Engines(cluster)
         self._ranks = Ranks() if cluster is None else None
 
@@ -53,7 +64,7 @@ class MPI:
         elif self._ranks is not None:
             self._ranks.unless_enough(mesh)
 
-    def run(self, mesh: Mesh, job: Job) -> Sequence[Mapping[int, Array]]:
+    def run(self, mesh: Mesh, job: Job) -> Sequence[Mapping[int, Array | Later]]:
         """Return what each worker computes."""
         if self._engines is not None:
             return self._engines.compute(job)

@@ -26,6 +26,9 @@ class Communicator(Protocol):
     """What an engine must have: all workers that differ along one axis of the mesh call it.
 
     The arrays given may be a device's own memory: they must have been read when a call returns.
+
+    >>> sorted(name for name in vars(ll.engines.Communicator) if name.startswith("all"))
+    ['all_gather', 'all_reduce', 'all_to_all']
     """
 
     def all_reduce(self, x: Array, axis: str, kind: Literal["sum", "max"]) -> Array:

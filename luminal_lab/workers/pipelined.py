@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 from typing_extensions import override
@@ -36,9 +36,10 @@ from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.plain import plain, read
+from luminal_lab.tensor.versions import there
 from luminal_lab.workers.compiler import DEEPEST, THREADS, Engine
 from luminal_lab.workers.flow import Flow
-from luminal_lab.workers.job import Job, Meeting, trusted
+from luminal_lab.workers.job import Job, Meeting, input_of, stays, trusted
 from luminal_lab.workers.lanes import Lanes, Sent, Work
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, AllReduce, Communicator, letters_of
@@ -255,14 +256,15 @@ TOLD = 1 << 20
 class StagesJob(Job):
     """A graph in stages, each on a worker of its own, one microbatch after the other."""
 
-    program: Program
+    program: Program = field(kw_only=True)
     done: dict[int, Done] = field(default_factory=dict[int, Done], kw_only=True)
     """What the workers have told about their run."""
 
     def __call__(self, rank: int) -> dict[int, Array]:
         """Return what a stage makes, as whole values."""
         compiled, script = self.program.of(rank), self.program.scripts[rank]
-        turns = Turns(script, compiled, self.given, self.environment)
+        data = {local: there(value) for local, value in self.given.items()}
+        turns = Turns(script, compiled, data, self.environment)
         made, self.done[rank] = turns.run(), turns.done
         return {local: value for local, value in made.items() if local in self.wanted}
 
@@ -295,7 +297,7 @@ class StagesJob(Job):
     def inputs(self, rank: int, parts: Sequence[Part] | None = None) -> Iterator[Array]:
         """Yield whole inputs: a worker cuts microbatches out of them."""
         for part in self.parts if parts is None else parts:
-            yield np.ascontiguousarray(value := self.given[part.local]).reshape(value.shape)
+            yield np.ascontiguousarray(value := there(self.given[part.local])).reshape(value.shape)
 
     def needs(self, rank: int, part: Part) -> bool:
         """A stage has inputs of its own."""
@@ -425,22 +427,20 @@ class PipelinedProgram:
         assert program.compiled, "it computes something"
         made = {part.whole.id: part for part in program.outputs}
         parts = program.segments.partitioned.inputs
+        carried = {made[new].local for new, _ in self.ir.carries if new in {*ids}}
         job = StagesJob(
             self.mesh,
             environment,
             parts,
-            {
-                part.local: known[part.whole.id]
-                if part.whole.id in known
-                else environment.data(part.whole)
-                for part in parts
-            },
+            {part.local: input_of(environment, known, part.whole) for part in parts},
             {made[id].local: made[id] for id in ids},
-            {made[new].local for new, _ in self.ir.carries if new in {*ids}},
-            program,
+            carried,
+            stays(environment, self.how.engine, carried),
+            program=program,
         )
         found = self.how.engine.run(self.mesh, job)
         self._lanes = job.lanes()
         for local in job.wanted:
             job.returned[local] = found[program.homes[local]][local]
-        return {id: job.returned[made[id].local] for id in ids}
+        # What stays with workers is no array yet; a session has said that it takes that.
+        return cast("dict[int, Array]", {id: job.returned[made[id].local] for id in ids})

@@ -21,6 +21,9 @@ class Processes:
     `talk` makes what they talk by: it is called with a mesh, by all of them, and returns an object
     with three methods, `all_reduce`, `all_gather` and `all_to_all`; for pipelines it has two more,
     `send` and `receive`.
+
+    >>> engine = ll.engines.Processes(rank=0, size=2, talk=lambda mesh: None)
+    >>> engine.unless_enough(ll.Mesh(data=2))
     """
 
     name = "processes"

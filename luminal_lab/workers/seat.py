@@ -222,6 +222,11 @@ def run(key: str, asked: str, arrays: Sequence[Array]) -> tuple[str, list[Array]
     return "", [results[name] for _, name, is_sent in words["outputs"] if is_sent], made.told
 
 
+def kept(key: str, name: int) -> Array:
+    """Return an array that was made here, and has stayed."""
+    return SEAT.prepared[key].given[name]
+
+
 def _nothing(node: Node) -> Array:
     raise AssertionError(f"{node} is given by what is prepared")
 

@@ -96,6 +96,51 @@ def test_what_engines_have_is_not_sent_again(
     assert sent == [4, 4, 0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("is_piped", [False, True], ids=["sharded", "pipelined"])
+def test_weights_stay_with_engines_until_they_are_read(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, is_piped: bool
+) -> None:
+    engine: Any = ll.engines.MPI(cluster, keeps=True)
+    how: Any
+    if is_piped:
+        made, alone = layers(4), layers(4)
+        how = ll.Pipelined(stages(4, 2), ONE, batch=("x", "t"), engine=engine)
+    else:
+        made, alone = ((cx, [loss]) for cx, loss in (training(), training()))
+        how = ll.Sharded(ll.sharding(MESH, ROWS | {"w1": ("data", None)}), ONE, engine=engine)
+    engines, fetched, sent = engine._engines, list[int](), list[int]()
+    fetch, send = engines._fetched, engines._send
+
+    def fetching(*where: Any) -> Any:
+        fetched.append(where[-1])
+        return fetch(*where)
+
+    def sending(rank: int, *call: Any) -> Any:
+        sent.append(len(call[-1]))
+        return send(rank, *call)
+
+    monkeypatch.setattr(engines, "_fetched", fetching)
+    monkeypatch.setattr(engines, "_send", sending)
+    held(made, alone, how) if is_piped else made[0].compile(how)
+    (cx, _), (cy, _) = made, alone
+    for number in range(4):
+        sent.clear()
+        cx.execute()
+        assert number == 0 or sent == [0, 0]
+    assert fetched == []
+    for _ in range(4):
+        cy.execute()
+    np.testing.assert_allclose(cx["w1"].numpy(), cy["w1"].numpy(), rtol=1e-5, atol=1e-6)
+    assert len(fetched) == (1 if is_piped else 2)
+    cx.execute()
+    cy.execute()
+    np.testing.assert_allclose(cx["w1"].numpy(), cy["w1"].numpy(), rtol=1e-5, atol=1e-6)
+    cx.compile(ONE)  # takes them all from there
+    cx.execute()
+    cy.execute()
+    np.testing.assert_allclose(cx["w1"].numpy(), cy["w1"].numpy(), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [

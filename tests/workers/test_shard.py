@@ -209,3 +209,20 @@ def test_workers_make_their_own_parts_of_numbers(device: ll.CPUCompiler | None) 
 def test_a_text_is_told_what_to_write_instead(text: str, call: str) -> None:
     with pytest.raises(ParseError, match=re.escape(f"hint: {call}")):
         summed().compile(text)
+
+
+def test_a_maximum_is_not_cut_twice_over_one_axis_when_it_is_joined() -> None:
+    def made() -> tuple[ll.Graph, ll.Tensor]:
+        cx, rng = ll.Graph("twice"), np.random.default_rng(0)
+        shapes = {"x": (3, 33, 1, 3), "w": (3, 1), "k": (2, 33, 1, 3)}
+        x, w, k = (cx.tensor(shape, name=name) for name, shape in shapes.items())
+        for tensor, shape in zip((x, w, k), shapes.values(), strict=True):
+            tensor.set(rng.standard_normal(shape).astype("f"))
+        return cx, (x.logsumexp(0, keepdim=True) @ w).conv2d(k, padding=2).retrieve()
+
+    (cx, found), (alone, expected) = made(), made()
+    cut = {"x": ("b", None, None, None), "w": ("b", None), "k": ("a", "b", None, None)}
+    cx.compile(ll.Sharded(ll.sharding(ll.Mesh(a=2, b=3), cut)))
+    cx.execute()
+    alone.execute()
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
