@@ -1,4 +1,4 @@
-"""The last run of a pipeline: one lane a worker, what was sent joins lanes, bubbles are hatched."""
+"""The last run of workers: one lane a worker, what was sent joins lanes, bubbles are hatched."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ HATCHED = (
     "</pattern></defs>"
 )
 PAINT = {"forward": COLOURS[5], "backward": COLOURS[4], "end": COLOURS[6]}
+PAINT |= {"compute": COLOURS[5], "send": COLOURS[4]}
 
 
 def lanes_picture(lanes: Lanes, *, theme: Theme = "auto") -> Picture:
@@ -31,8 +32,7 @@ def lanes_picture(lanes: Lanes, *, theme: Theme = "auto") -> Picture:
     def y(worker: int) -> float:
         return TOP + worker * (DEEP + GAP)
 
-    told = f"{lanes.bubbles:.0%} bubbles, {lanes.formula:.0%} if stages took equally long"
-    parts = [HATCHED, written(14, 24, f"{1e3 * lanes.seconds:.2f} ms, {told}", 13)]
+    parts = [HATCHED, written(14, 24, f"{1e3 * lanes.seconds:.2f} ms, {lanes.told}", 13)]
     for worker in range(lanes.workers):
         parts.append(written(14, y(worker) + DEEP / 2 + 4, f"worker {worker}", SIZE))
         parts.append(
@@ -61,8 +61,16 @@ def lanes_picture(lanes: Lanes, *, theme: Theme = "auto") -> Picture:
                 f'{number(edges[1])}" stroke="{COLOURS[0 if down else 1]}" fill="none" '
                 f'stroke-width="1.2"><title>{plain(said)}</title></path>'
             )
+    for met in lanes.met:
+        ends = [number(y(worker) + DEEP / 2) for worker in (min(met.workers), max(met.workers))]
+        said = f"{met.op} over {met.axis}: each worker sends {met.bytes:,} bytes"
+        parts.append(
+            f'<path d="M{number(x(met.start))} {ends[0]}V{ends[1]}" stroke="{COLOURS[0]}" '
+            f'stroke-width="1.6"><title>{plain(said)}</title></path>'
+        )
     height = y(lanes.workers) + 14
-    keys = (("forward", PAINT["forward"]), ("backward", PAINT["backward"]), ("waits", ""))
+    phases = ("forward", "backward") if lanes.microbatches else ("compute", "send")
+    keys = (*((phase, PAINT[phase]) for phase in phases), ("waits", ""))
     at = LEFT
     for name, colour in keys:
         fill = colour or "url(#bubble)"
@@ -72,7 +80,8 @@ def lanes_picture(lanes: Lanes, *, theme: Theme = "auto") -> Picture:
         )
         parts.append(written(at + 19, height + 1, name, SIZE))
         at += 40 + text_width(name, SIZE)
-    text = f"Lanes of {lanes.workers} workers and {lanes.microbatches} microbatches: {told}."
+    many = f" and {lanes.microbatches} microbatches" if lanes.microbatches else ""
+    text = f"Lanes of {lanes.workers} workers{many}: {lanes.told}."
     width = LEFT + WIDE + 16
     return Picture(
         framed("".join(parts), width, height + 14, theme, text), text, width, height + 14

@@ -143,7 +143,7 @@ class Lanes(Displayed):
         """How much of it is bubbles, in words."""
         if not self.microbatches:
             return f"{self.bubbles:.0%} of it waiting at {counted(len(self.met), 'collective')}"
-        return f"{self.bubbles:.0%} bubbles; {self.formula:.0%} if stages took equally long"
+        return f"{self.bubbles:.0%} bubbles, {self.formula:.0%} if stages took equally long"
 
     @override
     def __repr__(self) -> str:

@@ -86,7 +86,7 @@ CASES = [
 ]
 
 
-@pytest.mark.share("place, attack, how", CASES, 30, ids=[str(n) for n in range(len(CASES))])
+@pytest.mark.share("place, attack, how", CASES, 60, ids=[str(n) for n in range(len(CASES))])
 def test_no_text_becomes_code(place: tuple[str | int, ...], attack: str, how: int):
     try:
         (subject,) = contents_of(attacked(place, attack, how), "attacked.lab").subjects

@@ -270,8 +270,7 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
       "text",
       { class: `ll-name${isNear ? "" : " ll-word"}${status === REMOVED ? " ll-gone" : ""}`, x: middle, y: tenth(y + base) },
       signs !== "" && s("tspan", { fill: sign ? `var(--ll-${name}-line)` : null }, `${signs} `),
-      status === REMOVED ? s("tspan", { class: "ll-struck" }, there.run.label(row)) : box ? titleOf(box) : there.run.label(row),
-      !isNear && sending && fits(`${signs} ${there.run.label(row)} ${bytes(sending.bytes)}`, width) && s("tspan", { class: "ll-id", dx: 4 }, bytes(sending.bytes)),
+      status === REMOVED ? s("tspan", { class: "ll-struck" }, there.run.label(row)) : box ? titleOf(box) : isNear || !sending ? there.run.label(row) : sentLabel(there.run.label(row), bytes(sending.bytes), width),
       isNear && row >= 0 && !/^(input|parameter|constant)$/.test(kind) && s("tspan", { class: "ll-id", dx: 5 }, `%${shortened(there.run.name(row), 28)}`),
     ),
   );
@@ -286,8 +285,11 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
   return group;
 }
 
-/** Whether a name has room in a thing, as large as it is drawn further out. */
-const fits = (words: string, width: number): boolean => textWidth(words, 15) <= width - 8;
+/** What is sent and how much, in the room that there is further out: over which axis is left out first. */
+function sentLabel(label: string, size: string, width: number): string {
+  const all = [`${label} ${size}`, `${label.replace(/ (over|to) .*$/, "")} ${size}`];
+  return all.find((one) => textWidth(one, 15) <= width - 16) ?? label;
+}
 
 /** What an overlay or a type says, in the room that a thing has: its first words, where all of them are too many. */
 function worded(text: string, room: number): string {
