@@ -23,7 +23,7 @@ def what_if(compilation: Compilation, changed: Mapping[str, Sequence[str]]) -> C
     >>> _ = cx.tensor((4, 2), name="x").sum(0).retrieve()
     >>> compiled = cx.compile(ll.Sharded(ll.sharding(ll.Mesh(data=2), {"x": ("data", None)})))
     >>> compiled.communication.bytes, what_if(compiled, {"x": ("-", "data")}).bytes
-    (8, 4)
+    (8, 0)
     """
     program: object = compilation.runner
     if not isinstance(program, ShardedProgram):
