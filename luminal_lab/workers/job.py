@@ -216,10 +216,10 @@ class PartsJob(Job):
         environment = self.environment._replace(data=data, probes={}, versions=self.versions)
         worker = WORKER.get()
         assert worker is not None, "the engine has set it"
-        compiled, worker.meetings, start = self.compiled(rank), [], perf_counter()
+        compiled, worker.visits, start = self.compiled(rank), [], perf_counter()
         made = values(compiled, environment, self.wanted.keys())
-        self.tracks[rank] = Track(start, perf_counter(), tuple(worker.meetings))
-        worker.meetings = None
+        self.tracks[rank] = Track(start, perf_counter(), tuple(worker.visits))
+        worker.visits = None
         return made
 
     def shared(self, talk: Communicator, rank: int) -> list[dict[int, Array]]:

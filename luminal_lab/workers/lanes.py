@@ -25,7 +25,7 @@ from luminal_lab.errors import counted
 from luminal_lab.tensor.arguments import told_object
 from luminal_lab.workers.layout import around_a_ring
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.ops import Meeting
+from luminal_lab.workers.ops import Visit
 
 WIDE = 72
 """The characters of a lane."""
@@ -80,7 +80,7 @@ class Track(NamedTuple):
 
     start: float
     end: float
-    meetings: tuple[Meeting, ...]
+    visits: tuple[Visit, ...]
 
 
 @told_object("lanes")
@@ -160,7 +160,7 @@ def lanes_of(mesh: Mesh, tracks: Sequence[Track]) -> Lanes:
         if end > start:
             work.append(Work(worker, phase, number, start - first, end - first))
 
-    for number, seen in enumerate(zip(*(track.meetings for track in tracks), strict=True)):
+    for number, seen in enumerate(zip(*(track.visits for track in tracks), strict=True)):
         op = seen[0].op
         for group in dict.fromkeys(mesh.group(rank, op.axis) for rank in range(count)):
             there = max(seen[rank].came for rank in group)
@@ -173,5 +173,5 @@ def lanes_of(mesh: Mesh, tracks: Sequence[Track]) -> Lanes:
                 turn(rank, "send", number, there, seen[rank].left)
                 free[rank] = seen[rank].left
     for rank, track in enumerate(tracks):
-        turn(rank, "compute", len(track.meetings), free[rank], track.end)
+        turn(rank, "compute", len(track.visits), free[rank], track.end)
     return Lanes(count, 0, tuple(work), (), (), tuple(met))

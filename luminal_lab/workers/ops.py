@@ -60,7 +60,7 @@ class Letters(Protocol):
         ...
 
 
-class Meeting(NamedTuple):
+class Visit(NamedTuple):
     """A collective as one worker saw it: what it gave, when it came, and when it left."""
 
     op: Collective
@@ -80,7 +80,7 @@ class Worker:
     """What tells where it met others last: the id of a collective's op, or a number of letters."""
     waits: bool = False
     """Whether it waits there for the others."""
-    meetings: list[Meeting] | None = None
+    visits: list[Visit] | None = None
     """The collectives of this run, if somebody wants to know when they were."""
 
 
@@ -104,8 +104,8 @@ def _meeting(op: Collective, x: Array) -> Generator[Communicator]:
     worker = _worker(op)
     worker.met, came = id(op), perf_counter()
     yield worker.communicator
-    if worker.meetings is not None:
-        worker.meetings.append(Meeting(op, x.nbytes, came, perf_counter()))
+    if worker.visits is not None:
+        worker.visits.append(Visit(op, x.nbytes, came, perf_counter()))
 
 
 def letters_of(worker: Worker) -> Letters:

@@ -8,7 +8,7 @@ import luminal_lab as ll
 from luminal_lab.errors import NotComputedError
 from luminal_lab.workers.compiler import ShardedProgram
 from luminal_lab.workers.lanes import Track, lanes_of
-from luminal_lab.workers.ops import AllReduce, Meeting
+from luminal_lab.workers.ops import AllReduce, Visit
 from luminal_lab.workers.processes import Processes
 from luminal_lab.workers.threads import Boxes, Group, ThreadCommunicator
 
@@ -45,8 +45,8 @@ def test_workers_compute_wait_and_send_what_the_table_says() -> None:
 def test_a_worker_that_comes_early_waits() -> None:
     op = AllReduce("data", "sum")
     tracks = [
-        Track(0.0, 5.0, (Meeting(op, 8, 1.0, 4.0),)),
-        Track(0.0, 5.0, (Meeting(op, 8, 3.0, 4.0),)),
+        Track(0.0, 5.0, (Visit(op, 8, 1.0, 4.0),)),
+        Track(0.0, 5.0, (Visit(op, 8, 3.0, 4.0),)),
     ]
     lanes = lanes_of(ll.Mesh(data=2), tracks)
     assert [(w.worker, w.phase, w.start, w.end) for w in lanes.work] == [
