@@ -137,6 +137,8 @@ class Freedom(NamedTuple):
     """The last places of functions, and of unrounded terms of sums: a device computes them."""
     contract: bool = False
     """Whether products are added up unrounded: the licence grants `contract`."""
+    factors: bool = False
+    """Whether terms are multiplied before they are added up, as workers do: no sum is too large."""
 
 
 class Readings:
@@ -187,6 +189,8 @@ def _summed(ir: IR, freedom: Freedom) -> Iterator[Node]:
             yield node
         if not isinstance(node.op, SumReduce):
             continue
+        if freedom.factors:
+            yield node
         todo = list(ir.sources(node))
         while todo:
             source = todo.pop()

@@ -44,8 +44,8 @@ class Difference(AssertionError):  # noqa: N818  # it is a finding
 class Case:
     """A program with what the interpreter makes of it, and how far roundings move that."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, *, has_workers: bool = False) -> None:
+        self.program, self.has_workers = program, has_workers
         self.cx, self.tensors = built(program)
         self.cx.execute()
         self.right = values_of(self.tensors, program.outputs)
@@ -54,7 +54,7 @@ class Case:
     def readings(self) -> Readings:
         """The outputs in other readings of the graph, as good as the first."""
         ids = [self.tensors[name].id for name in self.program.outputs]
-        free = Freedom(True, True, True, True)
+        free = Freedom(True, True, True, True, self.has_workers)
         return Readings(self.cx.ir, self.environment, ids, free, most=TIMES)
 
     @cached_property
@@ -176,10 +176,11 @@ def sharded(case: Case, seed: str) -> None:
     if pick.random() < 0.8:  # most axes that could be cut have numbers then
         inputs = [replace(one, dims=(None,) * one.array.ndim) for one in program.inputs]
         program = Program(tuple(inputs), program.statements, program.outputs)
-        try:
-            case = Case(program)  # a product of a known number of factors is another graph
-        except LabError:
-            return  # with these numbers there is no such program
+    try:
+        # A product of a known number of factors is another graph.
+        case = Case(program, has_workers=True)
+    except LabError:
+        return  # with these numbers there is no such program
     ir, ids = case.cx.ir, [case.tensors[name].id for name in program.outputs]
     needed = ir.ancestors(ids)
     named = {name: tensor for name, tensor in case.tensors.items() if tensor.id in needed}
