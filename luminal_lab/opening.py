@@ -10,7 +10,7 @@ from luminal_lab.core.ir import NO_META
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.errors import InputError
 from luminal_lab.importing.detect import FileKind, supported
-from luminal_lab.importing.imported import graph_name, leaves_of
+from luminal_lab.importing.imported import Imported, graph_name, leaves_of
 from luminal_lab.importing.onnx import from_onnx
 from luminal_lab.importing.torch_export import from_torch
 from luminal_lab.importing.weights import read_weights
@@ -73,6 +73,10 @@ def session_of(path: Path, kind: FileKind, *, trust: bool = False) -> Graph:
         model = from_torch(path, trust=trust)
     with Transaction(cx, NO_META):  # whoever called this has written none of its nodes
         written = model.write(cx)
+    if (
+        isinstance(model, Imported) and kind is FileKind.ONNX
+    ):  # whose users know its results by name
+        model.name_results(written)
     cx.retrieve([leaf for leaf in leaves_of(written) if isinstance(leaf, Tensor)])
     if kind in VALUES_ALONE:
         return cx

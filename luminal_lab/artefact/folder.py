@@ -24,7 +24,7 @@ from luminal_lab.devices.build.toolchain import Compiler, compile_library
 from luminal_lab.devices.cpu.assembly import cpu_maker
 from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.runtime.worklist import Worklist, c_maker
-from luminal_lab.errors import ArgumentError, DeviceError, expect
+from luminal_lab.errors import ArgumentError, DeviceError, expect, visible
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.trust import admit, library_of, sign
@@ -35,6 +35,10 @@ FORMAT: Final = 1
 FIRST: Final = 1800.0
 """The seconds that zig may take: at first it builds the C library of a machine."""
 WEIGHTS: Final = "weights.safetensors"
+MODEL: Final = "model.json"
+PROJECT: Final = "luminal_lab"
+ALWAYS: Final = (MODEL, WEIGHTS, "Makefile", "main.c", "run.py")
+"""What each export writes, whatever its name."""
 MAKES: Final = "cx.compile(ll.GenericCompiler(), ll.CPUCompiler()) makes one"
 HALVES: Final = (DType.bfloat16,)
 PRINTED: Final = {DType.float64: "%g", DType.float32: "%g"}
@@ -77,6 +81,7 @@ def export(
         more = (given.schedules, given.recall) if target == NATIVE else (None, None)
         work = Worklist(compilation.ir, maker, asked, *more, given.programs)
     named = _name(compilation, path, name)
+    _unless_own(path, named)
     contents = contents_of(compilation, data, work, named, chosen.bounds)
     kept = [*contents.weights, *contents.starts]
     file = header_of(kept) if kept else None
@@ -88,10 +93,13 @@ def export(
     library = None if compiler is None else _compiled(contents, source, text, compiler, aim)
     names = {one.name for one in contents.inputs}
     written = compilation.written
+    from luminal_lab import __version__  # noqa: PLC0415  # a name of the package's
+
     rows = rows_of(written, [node for node in written.inputs if node.name in names])
     model: dict[str, object] = {
         "format": FORMAT,
-        "project": "luminal_lab",
+        "project": PROJECT,
+        "version": __version__,
         "name": contents.name,
         "machine": aim.machine,
         "library": f"{contents.name}{aim.suffix}",
@@ -105,7 +113,7 @@ def export(
         "main.c": _main(contents, source),
         "Makefile": _makefile(contents.name, aim, compiler),
         "run.py": _template("runner.py"),
-        "model.json": json.dumps(model, indent=1) + "\n",
+        MODEL: json.dumps(model, indent=1) + "\n",
     }
     _make_folder(path)
     if file is not None:
@@ -138,6 +146,35 @@ def _name(compilation: Compilation, path: Path, asked: str | None) -> str:
     chosen = re.sub(r"\W+", "_", chosen, flags=re.ASCII).strip("_").lower()
     is_name = re.fullmatch(r"[a-z]\w*", chosen, re.ASCII) and c_name(chosen) == chosen
     return chosen if is_name else "model"
+
+
+def _unless_own(path: Path, name: str) -> None:
+    """Raise if a folder has files that are the user's, or another model's, under names of ours."""
+    try:
+        known: Any = json.loads((path / MODEL).read_bytes())
+        is_ours = known["project"] == PROJECT
+    except (OSError, LookupError, TypeError, ValueError, RecursionError):
+        known, is_ours = {}, False
+    if is_ours:
+        if known.get("name") != name:
+            other = visible(str(known.get("name")))
+            raise ArgumentError(
+                f"export: {path} has the model {other}, and this is {name}",
+                hint="name another folder; or give it that name, to write over it",
+            )
+        return
+    if own := [file for file in (f"{name}.c", f"{name}.h", *ALWAYS) if (path / file).exists()]:
+        raise ArgumentError(
+            f"export: {path} has files that no export wrote: {', '.join(own)}",
+            hint="name a folder that is new, or empty",
+        )
+
+
+def written_in(folder: Path) -> list[str]:
+    """Return the names of the files that an export has written."""
+    about = json.loads((folder / MODEL).read_bytes())
+    files = *ALWAYS, f"{about['name']}.c", f"{about['name']}.h", str(about["library"])
+    return sorted(file for file in files if (folder / file).exists())
 
 
 def _make_folder(path: Path) -> None:

@@ -48,7 +48,12 @@ static void *zeros(size_t count, size_t size) {
 
 int main(int count, char **words) {
     size_t bytes = 0;
-    const void *weights = map(count > 1 ? words[1] : "weights.safetensors", &bytes);
+    const char *file = count > 1 ? words[1] : "weights.safetensors";
+    const void *weights = map(file, &bytes);
+    if (!weights && $NAME_weight_bytes) {
+        fprintf(stderr, "%s cannot be read, or is empty: $NAME WEIGHTS says where it is\n", file);
+        return 1;
+    }
     int code = $NAME_open(weights, bytes);
     if (code) return fail("open", code);
     const $NAME_dims dims = {$SIZES};

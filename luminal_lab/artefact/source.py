@@ -193,6 +193,7 @@ class Source:
         ]
         weights = "(void *)(uintptr_t)weights" if self._file is not None else "memory"
         unused = "" if contents.symbols else "    (void)dims;\n"
+        structs = [word for word in ("in", "out") if any(f"){word}->" in one for one in given)]
         template = INTERFACE
         if some:  # exported, too, though no header says so
             begin = template.index("int {name}_run(")
@@ -207,6 +208,8 @@ class Source:
             sizes=sizes,
             given=", ".join([*given, weights]),
             unused=unused,
+            no_dims="!dims || " if contents.symbols else "",
+            no_arrays="".join(f"!{word} || " for word in structs),
             count=len(self._axes),
             interface=digest,
         )
@@ -351,7 +354,8 @@ int {name}_open(const void *weights, size_t bytes) {{
 }}
 
 int {name}_sizes_of(const {name}_dims *dims, int64_t *sizes) {{
-{unused}    const lab_i64 given[] = {{{sizes}}};
+{unused}    if ({no_dims}!sizes) return LAB_MISSING;
+    const lab_i64 given[] = {{{sizes}}};
     lab_bound bound;
     const int fits = lab_bind(given, &bound);
     if (fits != LAB_OK) return fits;
@@ -362,7 +366,8 @@ int {name}_sizes_of(const {name}_dims *dims, int64_t *sizes) {{
 
 int {name}_run(const {name}_dims *dims, const void *weights, const {name}_in *in,
          const {name}_out *out, void *memory, uint32_t step) {{
-{unused}    const lab_i64 sizes[] = {{{sizes}}};
+{unused}    if ({no_dims}{no_arrays}!memory) return LAB_MISSING;
+    const lab_i64 sizes[] = {{{sizes}}};
     (void)weights, (void)in, (void)out;
     void *const given[] = {{{given}}};
     return lab_run_all(sizes, given, memory, step, 0);
@@ -376,7 +381,7 @@ const char *{name}_says(int code) {{
         "sizes of dims that it cannot have",
         "an index in the data is out of range",
         "another run is under way in this arena; give each thread an arena of its own",
-        "an array, the weights or the arena is missing",
+        "an array, the sizes, the weights or the arena is missing: a null pointer",
     }};
     return code >= 0 && code < (int)(sizeof words / sizeof *words) ? words[code] : "no such code";
 }}

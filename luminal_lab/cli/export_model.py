@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from luminal_lab.artefact.folder import written_in
 from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError
@@ -57,7 +58,7 @@ def run(given: argparse.Namespace) -> int:
     folder = cx.compilation.export(
         given.folder, target=given.target, name=given.name, sizes=sizes_of(given.sizes)
     )
-    say(f"written to {folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
+    say(f"written to {folder}: {', '.join(written_in(folder))}")
     return 0
 
 

@@ -22,6 +22,7 @@ from luminal_lab.core.dims import Dim, Expr, Symbol, bounds, check_bounds, subst
 from luminal_lab.core.dims.values import solve
 from luminal_lab.core.ir import Meta
 from luminal_lab.core.op import TensorType, tuple_text
+from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import Origin
 from luminal_lab.errors import (
     ArgumentError,
@@ -333,6 +334,25 @@ class Imported(Module):
             for name, type in self.types.items()
         }
         return self(**{name: resolved(parts, tensors) for name, parts in self.inputs.items()})
+
+    def name_results(self, results: Any) -> None:  # noqa: ANN401  # what `forward` returns
+        """Name the tensors that a call has returned as the author named them.
+
+        >>> from luminal_lab.importing.imported import Imported, Ref, Step
+        >>> types = {"x": ll.TensorType(ll.DType.float32, (2,))}
+        >>> steps = [Step("Exp2", lambda graph, x: x.exp2(), (Ref("x"),), ("y",))]
+        >>> model = Imported(inputs={"x": Ref("x")}, types=types, steps=steps, outputs=Ref("y"))
+        >>> y = model.write(cx)
+        >>> model.name_results(y)
+        >>> y.node.name
+        'y'
+        """
+        one = isinstance(self.outputs, Ref)
+        refs, tensors = ([self.outputs], [results]) if one else (self.outputs, results)
+        for ref, tensor in zip(refs, tensors, strict=True):
+            is_new = isinstance(tensor, Tensor) and not tensor.node.meta.name
+            if is_new and not isinstance(tensor.node.op, Input):
+                tensor.named(graph_name(ref.name))
 
     # -- its arguments -----------------------------------------------------------------------------
 

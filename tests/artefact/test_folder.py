@@ -126,7 +126,7 @@ def test_a_model_json_of_another_version_or_model(copied: Path) -> None:
         assert "model.json is damaged, or not of format 1" in said_by(lambda: Model(copied))
     about["interface"][0][0]["rank"] = 7
     file.write_text(json.dumps(about))
-    assert "is not the library that model.json is about" in said_by(lambda: Model(copied))
+    assert "is not what model.json is about: export it again" in said_by(lambda: Model(copied))
 
 
 def test_a_model_json_that_is_cut_off_or_damaged(copied: Path) -> None:
@@ -139,6 +139,8 @@ def test_a_model_json_that_is_cut_off_or_damaged(copied: Path) -> None:
     for text in deep:
         file.write_bytes(text)
         assert "model.json is damaged" in said_by(lambda: Model(copied))
+    file.write_text(json.dumps({**json.loads(whole), "format": 2}))
+    assert said_by(lambda: Model(copied)).endswith("not of format 1: its format is 2")
     rng, clear = random.Random(5), ("model.json is", "is not there", "is for ", "these are not")
     for _ in range(400):
         text = bytearray(whole)
@@ -159,7 +161,9 @@ def test_another_machine_and_no_library(copied: Path) -> None:
     file = copied / "model.json"
     about = json.loads(file.read_text())
     file.write_text(json.dumps({**about, "machine": "mips-plan9"}))
-    assert "digits.so is for mips-plan9, and this is" in said_by(lambda: Model(copied))
+    said = said_by(lambda: Model(copied))
+    assert "digits.so is for mips-plan9, and this is" in said
+    assert ": export it for " in said  # make compiles the same C, for the machine that it was for
     file.write_text(json.dumps(about))
     (copied / "digits.so").unlink()
     assert "is not there; make compiles it" in said_by(lambda: Model(copied))
@@ -201,7 +205,8 @@ def test_arm_and_risc_v_are_asked_for_what_a_library_has(
 def test_arrays_and_sizes_that_do_not_fit(made: Path) -> None:
     model = Model(made)
     assert said_by(model) == "x is missing: f32[rows, 4]"
-    assert said_by(lambda: model(x=X, z=1)) == "there is no input z"
+    assert said_by(lambda: model(z=X)) == "there is no input z: there are x, rows"
+    assert said_by(lambda: model(x=X, rows="2")) == "rows is 2, and must be 1 to 50"
     assert said_by(lambda: model(x=X[0])) == "x is float32 (4,), not f32[rows, 4]"
     assert said_by(lambda: model(x=X + 1j)) == "x is complex64 (3, 4), not f32[rows, 4]"
     wanted = "x has the shape (3, 3), and must be (3, 4)"
@@ -236,6 +241,9 @@ def test_two_threads_have_an_arena_each_and_not_one(made: Path) -> None:
     arena[start : start + 8] = np.frombuffer((0x9E3779B97F4A7C15).to_bytes(8, "little"), "uint8")
     assert model._says(model._run(*given, arena.ctypes.data, 0)).startswith(b"another run is under")
     arena[start : start + 8] = 0
+    assert model._run(0, *given[1:], arena.ctypes.data, 0) == 6
+    assert model._run(*given[:2], 0, *given[3:], arena.ctypes.data, 0) == 6
+    assert model._sizes(0, sizes.ctypes.data) == model._open(0, 0) == 6
     assert model._run(*given, 0, 0) == model._run(*given[:3], outs.ctypes.data, 0, 0) == 6
     want, results = model(x=X)["y"].tobytes(), list[bytes]()
 
@@ -290,6 +298,25 @@ def test_wrong_names_targets_and_folders(made: Path, tmp_path: Path) -> None:
     error = error_of(lambda: compiled.export(file), ArgumentError)
     assert error.message.startswith(f"export: {file} cannot be a folder: ")
     assert file.read_text() == "mine"
+
+
+def test_files_of_others_are_never_written_over(tmp_path: Path) -> None:
+    compiled, _ = linear()
+    (tmp_path / "Makefile").write_text("mine")
+    (tmp_path / "notes").write_text("mine, too")
+    error = error_of(lambda: compiled.export(tmp_path), ArgumentError)
+    assert error.message == f"export: {tmp_path} has files that no export wrote: Makefile"
+    assert (tmp_path / "Makefile").read_text() == "mine"
+    (tmp_path / "model.json").write_text("[]")
+    error = error_of(lambda: compiled.export(tmp_path), ArgumentError)
+    assert error.message.endswith("no export wrote: model.json, Makefile")
+    for file in ("Makefile", "model.json"):
+        (tmp_path / file).unlink()
+    assert compiled.export(tmp_path) == compiled.export(tmp_path)  # its own it may
+    assert (tmp_path / "notes").read_text() == "mine, too"
+    error = error_of(lambda: compiled.export(tmp_path, name="other"), ArgumentError)
+    assert error.message == f"export: {tmp_path} has the model digits, and this is other"
+    (tmp_path / "digits.c").unlink()
     (tmp_path / "digits.c").mkdir()
     error_of(lambda: compiled.export(tmp_path), RecordingError)
 
@@ -340,9 +367,13 @@ def test_the_command_line_exports_a_file(
     (tmp_path / "relu.onnx").write_bytes(model.SerializeToString())
     words = ["export-model", str(tmp_path / "relu.onnx"), str(tmp_path / "relu")]
     assert cli.main(words) == 0
-    assert capsys.readouterr().out.startswith(f"written to {tmp_path / 'relu'}: Makefile, main.c")
-    (result,) = Model(tmp_path / "relu")(x=np.array([-1, 0, 2], "float32")).values()
-    assert result.tolist() == [0, 0, 2]
+    names = "Makefile, main.c, model.json, relu.c, relu.h, relu.so, run.py"
+    assert capsys.readouterr().out == f"written to {tmp_path / 'relu'}: {names}\n"
+    (tmp_path / "relu" / "mine").write_text("")
+    assert cli.main(words) == 0
+    assert capsys.readouterr().out == f"written to {tmp_path / 'relu'}: {names}\n"
+    given = Model(tmp_path / "relu")(x=np.array([-1, 0, 2], "float32"))
+    assert {name: value.tolist() for name, value in given.items()} == {"y": [0, 0, 2]}
     nn.Linear(2, 3).save(tmp_path / "w.safetensors")
     assert cli.main(["export-model", str(tmp_path / "w.safetensors"), str(tmp_path / "w")]) == 2
     assert capsys.readouterr().err.startswith(

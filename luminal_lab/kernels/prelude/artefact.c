@@ -241,7 +241,8 @@ LAB_PLAIN static int lab_is_processor(void) {
 static int lab_check(const unsigned char *weights, size_t bytes) {
     if (!lab_is_processor()) return LAB_PROCESSOR;
 #if LAB_WEIGHT_BYTES
-    if (!weights || bytes < LAB_WEIGHT_BYTES) return LAB_WEIGHTS;
+    if (!weights) return LAB_MISSING;
+    if (bytes < LAB_WEIGHT_BYTES) return LAB_WEIGHTS;
     lab_u64 digest = 0xcbf29ce484222325ull;
     for (size_t k = 0; k < LAB_HEADER_BYTES; k++) digest = (digest ^ weights[k]) * 0x100000001b3ull;
     if (digest != LAB_HEADER_DIGEST) return LAB_WEIGHTS;
