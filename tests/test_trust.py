@@ -411,6 +411,7 @@ PAGE: dict[str, list[Way]] = {
         ask_page(again("cuda"), {"ask": "sources", "dialect": "cuda"}, dialect="cuda"),
         ask_page(again("cse"), {"ask": "sources", "dialect": "c"}),
     ],
+    "what_if": [ask_page(again("cse"), {"ask": "what_if", "changed": {"x": ["data"]}})],
     "ptx": [ask_page(again("cuda"), {"ask": "ptx", "kernel": 0}, dialect="cuda")],
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from importlib.resources import files
@@ -93,13 +94,11 @@ def export(
     library = None if compiler is None else _compiled(contents, source, text, compiler, aim)
     names = {one.name for one in contents.inputs}
     written = compilation.written
-    from luminal_lab import __version__  # noqa: PLC0415  # a name of the package's
-
     rows = rows_of(written, [node for node in written.inputs if node.name in names])
     model: dict[str, object] = {
         "format": FORMAT,
         "project": PROJECT,
-        "version": __version__,
+        "version": sys.modules["luminal_lab"].__version__,
         "name": contents.name,
         "machine": aim.machine,
         "library": f"{contents.name}{aim.suffix}",
