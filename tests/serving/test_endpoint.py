@@ -142,7 +142,7 @@ def test_a_strangers_library_is_not_loaded(capsys, strange: Path) -> None:
         2,
         "",
         "serve: machine code of an exported model: it comes from a folder, and no user here has "
-        f"allowed it\n  {cut(strange)}\nhint: {trust.OF_LIBRARY}\n".replace("serve: ", "", 1),
+        f"allowed it\n  {cut(strange)}\nhint: {trust.OF_LIBRARY}\n",
     )
     status, out, _ = ask(capsys, "trust", strange, "--show")
     assert (status, out.splitlines()[1:]) == (
@@ -182,8 +182,42 @@ def test_what_was_exported_here_is_signed(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
     folder = exported_mlp(tmp_path / "own")
-    assert [line.what for line in trust.signed().values()] == ["machine code of an exported model"]
+    told = f"machine code of an exported model in {ascii(str(folder))[1:-1]}"
+    assert [line.what for line in trust.signed().values()] == [told]
     Exported(folder)
+
+
+def test_a_library_that_was_compiled_again_is_told_from_a_strangers(
+    capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
+    folder = exported_mlp(tmp_path / "own")
+    library = folder / "digits.so"
+    library.write_bytes(library.read_bytes() + b"\0")  # as make may: other bytes
+    assert ask(capsys, "serve", folder, "--port", 0) == (
+        2,
+        "",
+        "serve: the library in this folder has changed since it was exported or signed here, as it "
+        "does when make compiles it again, and no user here has allowed the new one\n"
+        f"  {cut(folder)}\nhint: {trust.OF_CHANGED}\n",
+    )
+    assert ask(capsys, "trust", folder)[0] == 0
+    Exported(folder)
+
+
+def test_a_signature_follows_a_folder_that_was_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
+    first = exported_mlp(tmp_path / "first")
+    second = Path(shutil.copytree(first, tmp_path / "second"))
+    trust.sign([library_in(second)])  # the first is still there
+    assert [line.what[-5:] for line in trust.signed().values()] == ["first"]
+    shutil.rmtree(first)
+    trust.sign([library_in(second)])
+    assert [line.what[-6:] for line in trust.signed().values()] == ["second"]
 
 
 # -- folders that are damaged ----------------------------------------------------------------------
