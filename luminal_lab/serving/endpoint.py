@@ -74,6 +74,11 @@ def opened(
     trust: bool = False,
 ) -> Served:
     """Return the model of a path, ready to answer."""
+    if name is not None and (not name or "/" in name or not name.isprintable()):
+        raise ArgumentError(
+            f"serve: --name cannot be {name!r}: it is a part of paths, as in /v2/models/NAME",
+            hint="give at least a letter, and no slash; or leave --name out for the folder's name",
+        )
     if is_exported(path):
         model = Exported(path, trust=trust)
         called = name or path.resolve().name

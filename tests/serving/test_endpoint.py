@@ -118,6 +118,15 @@ def test_wrong_numbers(capsys, digits: Path) -> None:
     assert (status, err) == (2, "serve: --batch is 0\nhint: give 1 or more\n")
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "a\nb"])
+def test_names_that_no_path_has(capsys, digits: Path, name: str) -> None:
+    status, _, err = ask(capsys, "serve", digits, "--port", 0, "--name", name)
+    assert (status, err.splitlines()[0]) == (
+        2,
+        f"serve: --name cannot be {name!r}: it is a part of paths, as in /v2/models/NAME",
+    )
+
+
 def test_what_is_no_model(capsys, tmp_path: Path) -> None:
     status, _, err = ask(capsys, "serve", tmp_path / "nowhere", "--port", 0)
     assert status == 2
