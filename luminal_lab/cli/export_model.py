@@ -12,6 +12,7 @@ from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError
 from luminal_lab.importing.detect import FileKind, supported
 from luminal_lab.opening import VALUES_ALONE, session_of
+from luminal_lab.serving.library import is_exported
 
 ABOUT = """\
 Write a model as a folder that runs without luminal_lab: C with a header and a library, its weights,
@@ -49,6 +50,11 @@ def options(reader: OptionReader) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Write the folder, and say what is in it."""
+    if is_exported(given.file):
+        raise ArgumentError(
+            f"export-model: {given.file} is a model that was exported already",
+            hint=f"luminal-lab serve {given.file} serves it; {GRAPH}",
+        )
     kind = supported(given.file, "export-model")
     if kind is FileKind.RECORDING or kind in VALUES_ALONE:
         what = "a recording" if kind is FileKind.RECORDING else "weights without a graph"

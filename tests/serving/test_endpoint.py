@@ -18,7 +18,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import trust
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError, TrustError
-from luminal_lab.serving.endpoint import listening
+from luminal_lab.serving.endpoint import FOLDERS, listening
 from luminal_lab.serving.library import Exported, library_in
 from tests.cli.asking import ask
 from tests.needs import need
@@ -132,7 +132,7 @@ def test_what_is_no_model(capsys, tmp_path: Path) -> None:
     assert status == 2
     assert err.startswith("serve: ")
     status, _, err = ask(capsys, "serve", tmp_path, "--port", 0)
-    assert (status, err.splitlines()[0]) == (2, f"serve: there is no config.json in {tmp_path}")
+    assert (status, err) == (2, f"serve: there is no model in {tmp_path}\nhint: {FOLDERS}\n")
 
 
 # -- whose code runs -------------------------------------------------------------------------------
