@@ -24,7 +24,7 @@ luminal-lab export-model digits.onnx phone --target aarch64-linux     by zig: pi
 luminal-lab export-model digits.onnx digits --name reader             reader_run(...) in C
 luminal-lab export-model digits.onnx digits --sizes batch=1,8,32      kernels for these, too
 luminal-lab export-model digits.onnx digits --sizes batch=1..64       and no other is taken"""
-SIZES = re.compile(r"(\w+)=(?:(\d+)\.\.(\d+)|(\d+(?:,\d+)*))", re.ASCII)
+SIZES = re.compile(r"(\w+)=(?:(-?\d+)\.\.(-?\d+)|(-?\d+(?:,-?\d+)*))", re.ASCII)
 GRAPH = "give an .onnx or a .pt2; in Python: cx.compile(...).export(folder)"
 
 
@@ -82,6 +82,11 @@ def sizes_of(words: Sequence[str]) -> dict[str, tuple[int, ...] | range] | None:
         name, low, high, listed = match.groups()
         if name in sizes:
             raise ArgumentError(f"export-model: --sizes names {name} twice", hint="once is enough")
+        if low and int(low) > int(high):
+            raise ArgumentError(
+                f"export-model: --sizes {word}: the bounds are the wrong way round",
+                hint=f"the smaller one comes first, as in {name}={high}..{low}",
+            )
         sizes[name] = range(int(low), int(high) + 1) if low else tuple(map(int, listed.split(",")))
     return sizes or None
 

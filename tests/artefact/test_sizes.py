@@ -127,12 +127,21 @@ def test_the_command_line_takes_sizes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert cli.main([*words, "batch=1,8"]) == 0
     assert "kernels of its own: 1, 8" in (tmp_path / "relu" / "relu.h").read_text()
     capsys.readouterr()
-    for wrong in ("batch", "batch=", "batch=1.5", "batch=-1", "1=batch", "batch=1..", "batch=1;2"):
+    for wrong in ("batch", "batch=", "batch=1.5", "batch=--1", "1=batch", "batch=1..", "batch=1;2"):
         assert cli.main([*words, wrong]) == 2
         assert capsys.readouterr().err == (
             f"export-model: --sizes cannot be {wrong!r}\n"
             "hint: as in batch=1,8,32 for usual sizes, or seq=1..128 for bounds\n"
         )
+    for size in ("0", "-1", "-1..4"):  # all with one explanation
+        assert cli.main([*words, f"batch={size}"]) == 2
+        told = f"dim 'batch': {size[:2].rstrip('.')} is out of its bounds, which are at least 1"
+        assert told in capsys.readouterr().err
+    assert cli.main([*words, "batch=8..1"]) == 2
+    assert capsys.readouterr().err == (
+        "export-model: --sizes batch=8..1: the bounds are the wrong way round\n"
+        "hint: the smaller one comes first, as in batch=1..8\n"
+    )
     assert cli.main([*words, "batch=1", "batch=2"]) == 2
     assert capsys.readouterr().err.startswith("export-model: --sizes names batch twice\n")
     assert cli.main([*words, "batches=1"]) == 2

@@ -19,7 +19,7 @@ import luminal_lab as ll
 from luminal_lab import trust
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError, TrustError
 from luminal_lab.serving.endpoint import FOLDERS, listening
-from luminal_lab.serving.library import Exported, library_in
+from luminal_lab.serving.library import Exported, Size, library_in
 from tests.cli.asking import ask
 from tests.needs import need
 from tests.serving.endpoints import array_of, exported_mlp, program, served
@@ -227,6 +227,19 @@ def test_a_signature_follows_a_folder_that_was_moved(
     shutil.rmtree(first)
     trust.sign([library_in(second)])
     assert [line.what[-6:] for line in trust.signed().values()] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("size", "high", "multiple", "words"),
+    [
+        (0, 64, 1, "1 to 64"),
+        (0, 1 << 40, 1, "at least 1"),
+        (3, 1 << 40, 2, "at least 1, and a multiple of 2"),
+        (1 << 41, 1 << 40, 1, "at most 1,099,511,627,776"),
+    ],
+)
+def test_what_a_size_must_be(size: int, high: int, multiple: int, words: str) -> None:
+    assert Size("batch", 1, high, multiple, None).limits(size) == words
 
 
 # -- folders that are damaged ----------------------------------------------------------------------
