@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
 from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.saying import say
@@ -25,6 +27,9 @@ luminal-lab export-model digits.onnx digits --name reader             reader_run
 luminal-lab export-model digits.onnx digits --sizes batch=1,8,32      kernels for these, too
 luminal-lab export-model digits.onnx digits --sizes batch=1..64       and no other is taken"""
 SIZES = re.compile(r"(\w+)=(?:(-?\d+)\.\.(-?\d+)|(-?\d+(?:,-?\d+)*))", re.ASCII)
+HERE = "native"
+SILENT = 5.0
+"""The seconds after which an export for another machine says what takes so long."""
 GRAPH = "give an .onnx or a .pt2; in Python: cx.compile(...).export(folder)"
 
 
@@ -33,7 +38,7 @@ def options(reader: OptionReader) -> None:
     reader.add_argument("file", metavar="MODEL", type=Path, help="as in digits.onnx")
     reader.add_argument("folder", metavar="FOLDER", type=Path, help="made if it is not there")
     reader.add_argument(
-        "--target", metavar="TARGET", default="native", help="the machine; default: this one"
+        "--target", metavar="TARGET", default=HERE, help="the machine; default: this one"
     )
     reader.add_argument(
         "--name", metavar="NAME", help="what its functions in C begin with; default: the file's"
@@ -60,11 +65,29 @@ def run(given: argparse.Namespace) -> int:
         what = "a recording" if kind is FileKind.RECORDING else "weights without a graph"
         raise ArgumentError(f"export-model: {given.file} is {what}", hint=GRAPH)
     cx = session_of(given.file, kind, trust=given.trust)
-    folder = cx.compilation.export(
-        given.folder, target=given.target, name=given.name, sizes=sizes_of(given.sizes)
-    )
+    with told_if_slow(given.target):
+        folder = cx.compilation.export(
+            given.folder, target=given.target, name=given.name, sizes=sizes_of(given.sizes)
+        )
     say(f"written to {folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
     return 0
+
+
+@contextmanager
+def told_if_slow(target: str) -> Generator[None, None, None]:
+    """Say what zig may be at, if an export for another machine takes long."""
+    words = (
+        f"zig is compiling for {target}; the first time, it also builds the C library of that "
+        "system, which may take minutes"
+    )
+    timer = Timer(SILENT, say, (words,), {"error": True, "flush": True})
+    timer.daemon = True
+    if target != HERE:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def sizes_of(words: Sequence[str]) -> dict[str, tuple[int, ...] | range] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import cli, nn
 from luminal_lab.artefact.runner import Model
+from luminal_lab.cli import export_model
+from luminal_lab.cli.export_model import told_if_slow
 from luminal_lab.errors import LabError
 from luminal_lab.passes.compilation import Compilation
 from tests.needs import need
@@ -108,6 +111,26 @@ def test_sizes_that_cannot_be(sizes: object, words: str, tmp_path: Path) -> None
         linear().export(tmp_path / "digits", sizes=sizes)  # pyright: ignore[reportArgumentType]  # on purpose
     assert caught.value.message == words
     assert not (tmp_path / "digits").exists()
+
+
+def test_a_slow_export_says_what_zig_may_be_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with told_if_slow("x86_64-windows"):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(export_model, "SILENT", 0)
+    said = ""
+    with told_if_slow("native"), told_if_slow("x86_64-windows"):
+        for _ in range(500):
+            said += capsys.readouterr().err
+            if said.endswith("\n"):
+                break
+            sleep(0.01)
+    assert said == (
+        "zig is compiling for x86_64-windows; the first time, it also builds the C library of that "
+        "system, which may take minutes\n"
+    )
 
 
 @pytest.mark.needs("onnx")
