@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from signal import SIGINT
+from signal import SIGINT, SIGTERM
 from types import FrameType
 from typing import Any, Final, Generic, TypeVar
 
@@ -71,7 +71,7 @@ class InterruptHold:
             before = _get(SIGINT)
             if callable(before):  # otherwise Python calls nothing when Ctrl-C comes
                 self._before = before
-                _set(SIGINT, self._note)
+                _set(SIGINT, self.note)
         self._depth += 1
         return self
 
@@ -79,12 +79,12 @@ class InterruptHold:
         self._depth -= 1
         if self._depth or self._before is None:
             return
-        if _get(SIGINT) == self._note:  # unless other code has replaced it
+        if _get(SIGINT) == self.note:  # unless other code has replaced it
             _set(SIGINT, self._before)
         if self._came is not None:
             self._interrupt()
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def note(self, number: int, frame: FrameType | None) -> None:
         """Note that Ctrl-C came, and interrupt if that is allowed now."""
         self._came = number, frame
         self._times += 1
@@ -139,6 +139,40 @@ def held() -> InterruptHold:
     and is interrupted then
     """
     return _here() or InterruptHold()
+
+
+@contextmanager
+def terminable() -> Generator[None, None, None]:
+    """Have SIGTERM unwind a program as Ctrl-C does, and end it only then.
+
+    By itself SIGTERM ends Python at once, and leaves compilers at work and temporary folders.
+    """
+    process, came = os.getpid(), list[int]()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if os.getpid() != process:  # a fork, which has nothing to clean up
+            end()
+        hold = getattr(_get(SIGINT), "__self__", None)
+        if not isinstance(hold, InterruptHold):
+            raise KeyboardInterrupt
+        hold.note(number, frame)
+
+    def end() -> None:
+        _set(SIGTERM, _signal.SIG_DFL)
+        os.kill(os.getpid(), SIGTERM)
+
+    before = _get(SIGTERM)
+    if before != _signal.SIG_DFL or os.name == "nt":  # ignored, or somebody else's; or never sent
+        yield
+        return
+    _set(SIGTERM, note)
+    try:
+        yield
+    finally:
+        _set(SIGTERM, before)
+        if came:
+            end()
 
 
 def _here() -> InterruptHold | None:

@@ -11,7 +11,7 @@ import json
 import re
 import stat
 from codecs import BOM_UTF8
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NoReturn, cast
@@ -172,25 +172,45 @@ def shown(value: object, most: int = 40) -> str:
     >>> shown([1, [2, [3, [4]]]]), shown("x" * 100)
     ('[1, [2, [3, […]]]]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…")
     """
-    text = _repr(value, 3)
+    return _cut(_repr(value, 3, repr), most)
+
+
+def shown_json(value: object, most: int = 40) -> str:
+    """Return the same of a value of JSON, as JSON spells it.
+
+    >>> shown_json([None, True, "1"]), shown_json({"a": 1})
+    ('[null, true, "1"]', '{"a": …}')
+    """
+    return _cut(_repr(value, 3, _as_json), most)
+
+
+def _cut(text: str, most: int) -> str:
     return visible(text if len(text) <= most else f"{text[: most - 3]}…")
 
 
-def _repr(value: object, deep: int) -> str:
+def _as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _repr(value: object, deep: int, spelled: Callable[[object], str]) -> str:
     match value:
         case list():
             items = cast("list[object]", value)
-            parts = [_repr(item, deep - 1) for item in items[:8]] if deep else ["…"][: len(items)]
+            parts = (
+                [_repr(item, deep - 1, spelled) for item in items[:8]]
+                if deep
+                else ["…"][: len(items)]
+            )
             return f"[{', '.join(parts)}{', …' * (len(items) > 8 and deep > 0)}]"
         case dict():
-            keys = [repr(name) for _, name in zip(range(8), cast("dict[str, object]", value))]  # noqa: B905  # the first ones
+            keys = [spelled(name) for _, name in zip(range(8), cast("dict[str, object]", value))]  # noqa: B905  # the first ones
             return "{" + ", ".join(f"{key[:40]}: …" for key in keys) + "}"
         case str():
-            return repr(value[:100])
-        case int():
+            return spelled(value[:100])
+        case int() if not isinstance(value, bool):
             return f"{value}" if abs(value) >> 200 == 0 else "a number of many digits"
         case _:
-            return repr(value)
+            return spelled(value)
 
 
 def _not_finite(word: str) -> NoReturn:

@@ -12,6 +12,7 @@ such source, and whatever compiles or loads code calls `admit` first:
 
     ~/.local/share/luminal_lab/trusted      on Windows AppData/Local/…, on macOS Library/…
         6a1f… 2026-03-01 kernel scale in C
+    90c4… 2026-03-02 machine code of an exported model in /home/me/digits
 
 Anyone who can write to that file can run code as the user anyway; a file that others may write to
 is not read.
@@ -51,6 +52,14 @@ OF_LIBRARY: Final = (
     "if you know who made it: --trust runs it once, and luminal-lab trust FOLDER signs it for "
     "good; its C is beside it"
 )
+CHANGED: Final = (
+    "the library in this folder has changed since it was exported or signed here, as it does when "
+    "make compiles it again, and no user here has allowed the new one"
+)
+OF_CHANGED: Final = (
+    "if you ran make, or changed it yourself: luminal-lab trust FOLDER signs it for good, and "
+    "--trust runs it once"
+)
 OF_BUNDLE: Final = (
     "if you know who made it: --trust runs it once, and luminal-lab trust FOLDER signs it for "
     "good; luminal-lab bundle makes your own"
@@ -86,11 +95,17 @@ class Carried(Protocol):
 
 
 class Foreign(NamedTuple):
-    """Code from a file: its digest, a description, and its first line."""
+    """Code from a file: its digest, a description, its first line, and the folder it is in."""
 
     digest: str
     what: str
     first: str
+    folder: str = ""
+
+    @property
+    def entry(self) -> str:
+        """What the user's file says of it: a line of ASCII."""
+        return f"{self.what} in {ascii(self.folder)[1:-1]}" if self.folder else self.what
 
 
 def untrusted(kernels: Iterable[Carried]) -> list[Foreign]:
@@ -142,7 +157,7 @@ def bundle_of(parts: Iterable[str], name: str) -> Foreign:
 def library_of(data: bytes, name: str) -> Foreign:
     """Return the part to be trusted of an exported model: its library, byte by byte."""
     digest = _digest("library", hashlib.sha256(data).hexdigest())
-    return Foreign(digest, "machine code of an exported model", _cut(name))
+    return Foreign(digest, "machine code of an exported model", _cut(name), os.path.realpath(name))
 
 
 def schedule_of(name: str, definition: str, schedule: str, device: str) -> Foreign:
@@ -261,7 +276,13 @@ def admit_library(foreign: Foreign, *, trust: bool) -> None:
     """Raise a TrustError unless an exported model's library may run, as `trust` allows it once."""
     if trust:
         allow([foreign])
-    refuse(() if is_trusted(foreign) else [foreign], "it comes from a folder", OF_LIBRARY)
+    if is_trusted(foreign):
+        return
+    has_changed = any(entry.what == foreign.entry for entry in signed().values())
+    hint = OF_CHANGED if has_changed else OF_LIBRARY
+    error = refusal([foreign], "it comes from a folder", hint)
+    error.message = f"serve: {CHANGED if has_changed else error.message}"
+    raise error
 
 
 def refuse(
@@ -340,9 +361,18 @@ def sign(foreign: Iterable[Foreign]) -> bool:
     """Trust code for good; return whether that could be written."""
     known = signed()
     date = datetime.now(UTC).date().isoformat()
-    new = {item.digest: Signed(item.digest, date, item.what) for item in foreign}
-    new = {digest: entry for digest, entry in new.items() if digest not in known}
+    new = {
+        item.digest: Signed(item.digest, date, item.entry)
+        for item in foreign
+        if item.digest not in known or _has_moved(item, known[item.digest])
+    }
     return not new or _written({**known, **new})
+
+
+def _has_moved(foreign: Foreign, entry: Signed) -> bool:
+    """Return whether the folder that a signature names is gone, and the code is in another."""
+    before = entry.what.removeprefix(foreign.what).removeprefix(" in ")
+    return bool(foreign.folder) and not (before and Path(before).is_dir())
 
 
 def unsign(foreign: Iterable[Foreign]) -> bool:

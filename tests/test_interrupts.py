@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, default_int_handler, getsignal, raise_signal
@@ -17,7 +18,15 @@ from typing import Any
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.interrupts import OpenBlocks, held, is_on_stack, look, opened, write_over
+from luminal_lab.interrupts import (
+    OpenBlocks,
+    held,
+    is_on_stack,
+    look,
+    opened,
+    terminable,
+    write_over,
+)
 from tests.interrupting import PHASES
 
 ROOT = Path(__file__).parents[1]
@@ -123,6 +132,51 @@ def test_handlers_that_do_not_raise_stay_as_they_are(handler):
         assert getsignal(SIGINT) is handler
     finally:
         signal.signal(SIGINT, before)
+
+
+SLOW = """\
+import os, sys
+from pathlib import Path
+from luminal_lab.devices.build.toolchain import run_program
+from luminal_lab.interrupts import terminable
+with terminable():
+    script = "import os, time; print(os.getpid(), file=open('pid', 'w'), flush=True)"
+    script += "; time.sleep(99)"
+    try:
+        run_program([sys.executable, "-c", script], Path.cwd(), 99)
+    except KeyboardInterrupt:
+        print("cleaned up", flush=True)
+print("goes on", flush=True)
+"""
+
+
+@POSIX
+def test_sigterm_ends_what_runs_and_then_the_program(tmp_path: Path):
+    command = [sys.executable, "-c", SLOW]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        pid = tmp_path / "pid"
+        for _ in range(3000):
+            if pid.exists() and pid.read_text().endswith("\n"):
+                break
+            time.sleep(0.01)
+        process.terminate()
+        said, _ = process.communicate(timeout=30)
+    assert (process.returncode, said) == (-signal.SIGTERM, "cleaned up\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+@POSIX
+def test_a_sigterm_that_is_ignored_stays_so():
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with terminable():
+            raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_other_threads_hold_nothing_off():

@@ -45,6 +45,13 @@ def test_a_browser_is_asked_for_nothing_that_has_to_be_compiled() -> None:
     assert all(one.marker is None or one.marker.evaluate(here) for one in EXTRAS["lab"])
 
 
+def test_all_has_what_the_commands_ask_for() -> None:
+    (everything,) = EXTRAS["all"]
+    assert everything.extras == {"lab", "lm", "onnx", "serve", "zig"}
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert not [name for name in everything.extras if f"`{name}`" not in page]
+
+
 def test_what_make_installs_is_an_extra() -> None:
     made = set(re.findall(r"\.venv/\.installed-([a-z]+)", (ROOT / "Makefile").read_text()))
     assert made - {"core"} <= set(EXTRAS)

@@ -764,6 +764,11 @@ def test_an_empty_list_and_a_file_without_kernels_are_told(
     monkeypatch.setattr(trust, "signed", dict)
     assert cli.main(["trust", "--list"]) == 0
     assert capsys.readouterr().out == "nothing is signed: luminal-lab trust FILE signs kernels\n"
+    (tmp_path / "empty").mkdir()
+    assert cli.main(["trust", str(tmp_path / "empty")]) == 2
+    said = capsys.readouterr().err
+    words = f"trust: {tmp_path / 'empty'} is neither an exported model nor a bundle for GPUs\n"
+    assert said.startswith(f"{words}hint: an exported model has model.json in its folder, ")
     page = tmp_path / "page.html"
     page.write_text("<html></html>", encoding="utf-8")
     assert cli.main(["trust", str(page)]) == 2

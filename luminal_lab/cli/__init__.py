@@ -21,6 +21,7 @@ from luminal_lab.cli.command import PROGRAM, STATUS, Command, in_options, indent
 from luminal_lab.cli.saying import say
 from luminal_lab.core.origin import here
 from luminal_lab.errors import Explained, LabError, LabWarning, nearest, visible
+from luminal_lab.interrupts import terminable
 
 GROUPS = {
     "learn": {
@@ -71,8 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, and return its exit status."""
     if arguments is None:
         _prepare()
+        with terminable():
+            return _ended(sys.argv[1:])
+    return _ended(list(arguments))
+
+
+def _ended(words: list[str]) -> int:
     try:
-        status = _run(sys.argv[1:] if arguments is None else list(arguments))
+        status = _run(words)
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt as error:

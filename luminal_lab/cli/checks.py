@@ -41,6 +41,8 @@ from luminal_lab.viz.live.static import script
 State: TypeAlias = Literal["works", "missing", "fails", "none"]
 LAB = 'pip install "luminal-lab[lab]"'
 LANGUAGE = 'pip install "luminal-lab[lm]"'
+ONNX = 'pip install "luminal-lab[onnx]"'
+SERVE = 'pip install "luminal-lab[serve]"'
 CUDA = 'pip install "luminal-lab[cuda]"'
 METAL = 'pip install "luminal-lab[metal]"'
 WEBGPU = 'pip install "luminal-lab[webgpu]"'
@@ -330,6 +332,22 @@ def models() -> CheckResult:
     return _installed(names, "no texts by language models", LANGUAGE)
 
 
+def onnx() -> CheckResult:
+    """Look for the package that reads ONNX files."""
+    return _installed(["onnx"], "no models from ONNX files", ONNX)
+
+
+def serve() -> CheckResult:
+    """Look for the package by which models are served."""
+    return _installed(["uvicorn"], "no endpoints by luminal-lab serve", SERVE)
+
+
+def zig() -> CheckResult:
+    """Look for the compiler for other machines."""
+    without = "no exports for other machines, and no pages that compute"
+    return _installed(["ziglang"], without, ZIG)
+
+
 def layout() -> CheckResult:
     """Look for the layout engine for small graphs."""
     status = _installed(["pygraphviz"], "our own engine lays out graphs")
@@ -374,5 +392,8 @@ CHECKS = (
     DoctorCheck("widgets", widgets),
     DoctorCheck("tables", tables),
     DoctorCheck("models", models),
+    DoctorCheck("onnx", onnx),
+    DoctorCheck("serve", serve),
+    DoctorCheck("zig", zig),
     DoctorCheck("layout", layout),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
 from luminal_lab.artefact.folder import written_in
 from luminal_lab.cli.command import Command, OptionReader
@@ -13,6 +15,7 @@ from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError
 from luminal_lab.importing.detect import FileKind, supported
 from luminal_lab.opening import VALUES_ALONE, session_of
+from luminal_lab.serving.library import is_exported
 
 ABOUT = """\
 Write a model as a folder that runs without luminal_lab: C with a header and a library, its weights,
@@ -24,7 +27,10 @@ luminal-lab export-model digits.onnx phone --target aarch64-linux     by zig: pi
 luminal-lab export-model digits.onnx digits --name reader             reader_run(...) in C
 luminal-lab export-model digits.onnx digits --sizes batch=1,8,32      kernels for these, too
 luminal-lab export-model digits.onnx digits --sizes batch=1..64       and no other is taken"""
-SIZES = re.compile(r"(\w+)=(?:(\d+)\.\.(\d+)|(\d+(?:,\d+)*))", re.ASCII)
+SIZES = re.compile(r"(\w+)=(?:(-?\d+)\.\.(-?\d+)|(-?\d+(?:,-?\d+)*))", re.ASCII)
+HERE = "native"
+SILENT = 5.0
+"""The seconds after which an export for another machine says what takes so long."""
 GRAPH = "give an .onnx or a .pt2; in Python: cx.compile(...).export(folder)"
 
 
@@ -33,7 +39,7 @@ def options(reader: OptionReader) -> None:
     reader.add_argument("file", metavar="MODEL", type=Path, help="as in digits.onnx")
     reader.add_argument("folder", metavar="FOLDER", type=Path, help="made if it is not there")
     reader.add_argument(
-        "--target", metavar="TARGET", default="native", help="the machine; default: this one"
+        "--target", metavar="TARGET", default=HERE, help="the machine; default: this one"
     )
     reader.add_argument(
         "--name", metavar="NAME", help="what its functions in C begin with; default: the file's"
@@ -50,16 +56,39 @@ def options(reader: OptionReader) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Write the folder, and say what is in it."""
+    if is_exported(given.file):
+        raise ArgumentError(
+            f"export-model: {given.file} is a model that was exported already",
+            hint=f"luminal-lab serve {given.file} serves it; {GRAPH}",
+        )
     kind = supported(given.file, "export-model")
     if kind is FileKind.RECORDING or kind in VALUES_ALONE:
         what = "a recording" if kind is FileKind.RECORDING else "weights without a graph"
         raise ArgumentError(f"export-model: {given.file} is {what}", hint=GRAPH)
     cx = session_of(given.file, kind, trust=given.trust)
-    folder = cx.compilation.export(
-        given.folder, target=given.target, name=given.name, sizes=sizes_of(given.sizes)
-    )
+    with told_if_slow(given.target):
+        folder = cx.compilation.export(
+            given.folder, target=given.target, name=given.name, sizes=sizes_of(given.sizes)
+        )
     say(f"written to {folder}: {', '.join(written_in(folder))}")
     return 0
+
+
+@contextmanager
+def told_if_slow(target: str) -> Generator[None, None, None]:
+    """Say what zig may be at, if an export for another machine takes long."""
+    words = (
+        f"zig is compiling for {target}; the first time, it also builds the C library of that "
+        "system, which may take minutes"
+    )
+    timer = Timer(SILENT, say, (words,), {"error": True, "flush": True})
+    timer.daemon = True
+    if target != HERE:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def sizes_of(words: Sequence[str]) -> dict[str, tuple[int, ...] | range] | None:
@@ -77,6 +106,11 @@ def sizes_of(words: Sequence[str]) -> dict[str, tuple[int, ...] | range] | None:
         name, low, high, listed = match.groups()
         if name in sizes:
             raise ArgumentError(f"export-model: --sizes names {name} twice", hint="once is enough")
+        if low and int(low) > int(high):
+            raise ArgumentError(
+                f"export-model: --sizes {word}: the bounds are the wrong way round",
+                hint=f"the smaller one comes first, as in {name}={high}..{low}",
+            )
         sizes[name] = range(int(low), int(high) + 1) if low else tuple(map(int, listed.split(",")))
     return sizes or None
 

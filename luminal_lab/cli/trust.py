@@ -12,7 +12,7 @@ from luminal_lab.cli.files import read_bytes, read_text
 from luminal_lab.cli.saying import say
 from luminal_lab.core.ops import UserKernel, user_kernels
 from luminal_lab.core.parse import parse
-from luminal_lab.devices.cuda.bundle import Bundle
+from luminal_lab.devices.cuda.bundle import MANIFEST, Bundle
 from luminal_lab.errors import ArgumentError, DeviceError, ParseError
 from luminal_lab.io.opened import open as opened
 from luminal_lab.io.recording import MAGIC, carried
@@ -66,6 +66,12 @@ def run(given: argparse.Namespace) -> int:
     if is_exported(given.file):
         library = library_in(given.file)
         return signed(given, [library], compiled(given.file, library))
+    if given.file.is_dir() and not (given.file / MANIFEST).is_file():
+        raise ArgumentError(
+            f"trust: {given.file} is neither an exported model nor a bundle for GPUs",
+            hint="an exported model has model.json in its folder, a bundle bundle.json; "
+            "a recording, a graph as text or a .pt2 is named itself",
+        )
     if given.file.is_dir():
         bundle = Bundle.open(given.file)
         foreign, text = [bundle.foreign], bundled(bundle)

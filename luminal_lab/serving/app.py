@@ -12,6 +12,7 @@ from time import perf_counter
 from traceback import print_exc
 from typing import Final, Protocol
 
+from luminal_lab.reading import shown_json
 from luminal_lab.serving.http import (
     LARGEST,
     Answer,
@@ -61,7 +62,7 @@ class App:
         self._asking = 0
         metrics.gauge("requests_now", "Requests under way.", lambda: self._asking)
         metrics.gauge("body_bytes", "Bytes of bodies that are here.", lambda: self._room.taken)
-        at = f"/v2/models/{model.name}"
+        self._at = at = f"/v2/models/{model.name}"
         self._routes: dict[str, Route] = {
             "/v2": ("GET", _says(about())),
             "/v2/health/live": ("GET", _says({"live": True})),
@@ -85,7 +86,8 @@ class App:
             return
         begin = perf_counter()
         request = Request(scope, receive, self._room)
-        path = request.path if request.path in self._routes else "other"
+        path = request.path = self._plain(request.path)
+        path = path if path in self._routes else "other"
         status = 499  # as others write it down, if the client does not wait
         self._asking += 1
         try:
@@ -111,18 +113,31 @@ class App:
 
     async def _answer(self, request: Request) -> Answer:
         self._admit(request)
-        path = request.path.rstrip("/") if len(request.path) > 1 else request.path
-        route = self._routes.get(path)
-        if route is None and path.startswith("/v2/models/"):
-            path = path.replace("/versions/1", "", 1)
-            route = self._routes.get(path)
+        route = self._routes.get(request.path)
         if route is None:
-            known = ", ".join(self._routes)
-            raise ProblemError(404, f"there is nothing at this path; there are {known}")
+            raise ProblemError(404, self._missing(request.path))
         method, answer = route
         if request.method not in (method, "HEAD" if method == "GET" else method):
             raise ProblemError(405, f"this path takes {method}")
         return await answer(request)
+
+    def _plain(self, path: str) -> str:
+        """Return a path without what makes no difference: a slash at its end, the version 1."""
+        path = path.rstrip("/") or path
+        version = f"{self._at}/versions/1"
+        if path == version or path.startswith(f"{version}/"):
+            return self._at + path.removeprefix(version)
+        return path
+
+    def _missing(self, path: str) -> str:
+        """Return what is not at a path."""
+        words, own = path.split("/"), self._model.name
+        if path.startswith("/v2/models/") and words[3]:
+            if words[3] != own:
+                return f"there is no model {shown_json(words[3])}: there is {own}"
+            if words[4:5] == ["versions"] and words[5:]:
+                return f"there is no version {shown_json(words[5])} of {own}: there is 1"
+        return f"there is nothing at this path; there are {', '.join(self._routes)}"
 
     def _admit(self, request: Request) -> None:
         """Raise unless whoever asks may ask."""
@@ -131,11 +146,13 @@ class App:
             if not _is_local(request.headers.get("host", "")) or not _is_local(origin):
                 raise ProblemError(403, "only this machine may ask: serve with --key for others")
         elif request.path not in OPEN:
-            given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), self._key.encode()):
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            is_key = hmac.compare_digest(given.encode(), self._key.encode())
+            if scheme.lower() != "bearer" or not is_key:
                 raise ProblemError(
                     401,
                     "the key is missing or wrong: Authorization: Bearer KEY",
+                    headers={"www-authenticate": "Bearer"},
                     code="invalid_api_key",
                 )
 
@@ -161,6 +178,7 @@ def told(problem: ProblemError, path: str) -> Answer:
         )
     else:
         answer = as_json({"error": problem.message}, problem.status)
+    answer.headers.update(problem.headers)
     if problem.closes:
         answer.headers["connection"] = "close"
     return answer

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias, cast
 from luminal_lab.errors import LabError
 from luminal_lab.language.generation import Piece
 from luminal_lab.language.model import LanguageModel
-from luminal_lab.reading import shown
+from luminal_lab.reading import shown_json as shown
 from luminal_lab.serving.app import Route
 from luminal_lab.serving.http import Answer, GoneError, ProblemError, Request, as_json
 from luminal_lab.serving.tensors import write_json

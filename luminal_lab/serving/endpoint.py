@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from luminal_lab.errors import ArgumentError, DeviceError, LabError
+from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
 from luminal_lab.serving.app import App, Served
 from luminal_lab.serving.batching import BATCH, Batches
 from luminal_lab.serving.http import LARGEST
@@ -22,6 +22,12 @@ PORT: Final = 8000
 HOST: Final = "127.0.0.1"
 GRAPHS: Final = (".onnx", ".pt2")
 """The files of graphs that have their weights with them."""
+LANGUAGE: Final = ("config.json", "modules.json", "*.gguf")
+"""What the folder of a model of language has one of."""
+FOLDERS: Final = (
+    "a folder of luminal-lab export-model has model.json, one of a model of language config.json; "
+    "a graph is named itself, as in digits.onnx"
+)
 SHORTEST: Final = 16
 """The fewest letters of a key."""
 
@@ -74,12 +80,19 @@ def opened(
     trust: bool = False,
 ) -> Served:
     """Return the model of a path, ready to answer."""
+    if name is not None and (not name or "/" in name or not name.isprintable()):
+        raise ArgumentError(
+            f"serve: --name cannot be {name!r}: it is a part of paths, as in /v2/models/NAME",
+            hint="give at least a letter, and no slash; or leave --name out for the folder's name",
+        )
     if is_exported(path):
         model = Exported(path, trust=trust)
         called = name or path.resolve().name
         return Inference(called, model, Batches(model, metrics, batch))
     if path.suffix in GRAPHS and path.is_file():
         return _of_graph(path, metrics, name or path.stem, batch, trust=trust)
+    if path.is_dir() and not any(any(path.glob(name)) for name in LANGUAGE):
+        raise InputError(f"serve: there is no model in {path}", hint=FOLDERS)
     return _of_language(path, metrics, name, texts, context)
 
 

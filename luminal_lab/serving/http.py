@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Mutabl
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
+from luminal_lab.reading import shown_json
 from luminal_lab.serving.tensors import read_json, write_json
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -28,9 +29,18 @@ PLAIN: Final = "text/plain; charset=utf-8"
 class ProblemError(Exception):
     """Why a request is refused: a status of HTTP and words."""
 
-    def __init__(self, status: int, message: str, *, closes: bool = False, **more: str) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        closes: bool = False,
+        headers: Mapping[str, str] | None = None,
+        **more: str,
+    ) -> None:
         super().__init__(message)
         self.status, self.message, self.closes = status, message, closes
+        self.headers = headers or {}
         self.more = more
         """What OpenAI's errors say beside: param, code."""
 
@@ -90,6 +100,15 @@ class Request:
         )
         if size > most:
             raise too_large
+        coding = self.headers.get("content-encoding", "").strip()
+        if coding.lower() not in ("", "identity"):
+            raise ProblemError(
+                415,
+                f"the body is encoded as {shown_json(coding)}: send it as it is, without "
+                "Content-Encoding",
+                closes=waits,
+                headers={"accept-encoding": "identity"},
+            )
         parts, read = list[bytes](), 0
         self._take(size)
         try:

@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from luminal_lab.reading import shown
+from luminal_lab.reading import shown_json as shown
 from luminal_lab.serving.app import Route
 from luminal_lab.serving.batching import Batches
 from luminal_lab.serving.http import Answer, ProblemError, Request, as_json
 from luminal_lab.serving.library import Exported, Port, Value
 from luminal_lab.serving.tensors import count_of, flat, packed, unpacked
 
-DEEPEST: Final = 16
-"""The most axes of an array."""
+MOST: Final = 1000
+"""The most arrays that a request may name."""
+LIKE: Final = '{"name": …, "datatype": …, "shape": …, "data": …}'
 
 
 class Inference:
@@ -71,8 +72,10 @@ class Inference:
             raise ProblemError(400, "id is no text of at most 200 letters")
         wanted = self._wanted(asked.get("outputs"))
         given, step = self._parameters(asked.get("parameters"))
+        if "inputs" not in asked:
+            raise ProblemError(400, f"inputs is missing: it is a list of {LIKE}")
         try:
-            inputs = self._values(asked.get("inputs"), given)
+            inputs = self._values(asked["inputs"], given)
         except ValueError as error:
             raise ProblemError(400, str(error)) from None
         del asked
@@ -133,7 +136,12 @@ class Inference:
     def _values(self, inputs: object, given: Mapping[str, int]) -> list[Value]:
         """Return the arrays, whose shapes are looked at before their numbers are."""
         model = self.model
-        asked = {_known(one, self._inputs): one for one in _objects("inputs", inputs)}
+        asked: dict[str, Mapping[str, Any]] = {}
+        for one in _objects("inputs", inputs):
+            name = _known(one, self._inputs)
+            if name in asked:
+                raise ValueError(f"inputs has {name} twice")
+            asked[name] = one
         shapes: dict[str, tuple[int, ...]] = {}
         for port in model.inputs:
             if port.name in asked:
@@ -176,8 +184,10 @@ class Inference:
 
 
 def _objects(what: str, given: object) -> list[Mapping[str, Any]]:
-    if not isinstance(given, list) or len(cast("list[object]", given)) > 1000:
-        raise ProblemError(400, f"{what} is no list, or a very long one")
+    if not isinstance(given, list):
+        raise ProblemError(400, f"{what} is {shown(given)}, and must be a list")
+    if (count := len(cast("list[object]", given))) > MOST:
+        raise ProblemError(400, f"{what} has {count:,} entries, and may have {MOST:,}")
     for one in cast("list[object]", given):
         if not isinstance(one, dict):
             raise ProblemError(400, f"{what} has {shown(one)}, which is no object")
@@ -197,6 +207,9 @@ def _shape(port: Port, one: Mapping[str, Any], *, is_open: bool) -> tuple[int, .
     kind: object = one.get("datatype")
     given: object = one.get("shape")
     refusal = f"{port.name} has the shape {shown(given)}, and must be {port.type}"
+    for word, wanted in (("datatype", port.kind.name), ("shape", port.type)):
+        if word not in one:
+            raise ValueError(f"{port.name} has no {word}, and must be {wanted}")
     if kind != port.kind.name:
         raise ValueError(f"{port.name} is of {shown(kind)}, and must be of {port.kind.name}")
     if not isinstance(given, list) or len(cast("list[object]", given)) != len(port.axes):

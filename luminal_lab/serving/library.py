@@ -32,6 +32,8 @@ LARGEST_LIBRARY: Final = 1 << 28
 """The most bytes of a library."""
 MEMORY: Final = 1 << 30
 """The most bytes that one run may take, beyond its inputs."""
+ENDLESS: Final = 1 << 24
+"""A bound that is no lower than this one follows from the numbers' bits, and nobody chose it."""
 AGAIN: Final = "export it again: compiled.export(folder)"
 SIZES, INDEX = 3, 4
 """The codes of a run that the caller's numbers are to blame for."""
@@ -65,6 +67,13 @@ class Size(NamedTuple):
     high: int
     multiple_of: int
     told: tuple[str, int, int, int] | None
+
+    def limits(self, size: int) -> str:
+        """Return what a size that it cannot have must be."""
+        said = f"{self.low:,} to {self.high:,}"
+        if self.high >= ENDLESS:
+            said = f"at most {self.high:,}" if size > self.high else f"at least {self.low:,}"
+        return said + (f", and a multiple of {self.multiple_of}" if self.multiple_of > 1 else "")
 
 
 class Value(NamedTuple):
@@ -133,10 +142,7 @@ class Exported:
                 if rest:
                     raise ValueError(f"no size of {dim.name} makes axis {axis} of {name} fit")
             if not dim.low <= size <= dim.high or size % dim.multiple_of:
-                more = f", and a multiple of {dim.multiple_of}" if dim.multiple_of > 1 else ""
-                raise ValueError(
-                    f"{dim.name} is {size:,}, and must be {dim.low:,} to {dim.high:,}{more}"
-                )
+                raise ValueError(f"{dim.name} is {size:,}, and must be {dim.limits(size)}")
             sizes.append(size)
         return sizes
 

@@ -124,6 +124,8 @@ def packed(values: list[object], kind: Datatype) -> bytes:
     '0000803f00002040'
     """
     numbers = cast("list[float]", values)
+    if kind.code != "?" and bool in set(map(type, values)):
+        raise ValueError(f"data has true or false, and must be {kind.name}")
     try:
         if kind.code == "bf16":
             return _rounded(array("f", numbers))

@@ -374,6 +374,10 @@ def test_the_command_line_exports_a_file(
     assert capsys.readouterr().out == f"written to {tmp_path / 'relu'}: {names}\n"
     given = Model(tmp_path / "relu")(x=np.array([-1, 0, 2], "float32"))
     assert {name: value.tolist() for name, value in given.items()} == {"y": [0, 0, 2]}
+    assert cli.main(["export-model", str(tmp_path / "relu"), str(tmp_path / "again")]) == 2
+    assert capsys.readouterr().err.startswith(
+        f"export-model: {tmp_path / 'relu'} is a model that was exported already\nhint: "
+    )
     nn.Linear(2, 3).save(tmp_path / "w.safetensors")
     assert cli.main(["export-model", str(tmp_path / "w.safetensors"), str(tmp_path / "w")]) == 2
     assert capsys.readouterr().err.startswith(

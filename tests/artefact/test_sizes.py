@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import cli, nn
 from luminal_lab.artefact.runner import Model
+from luminal_lab.cli import export_model
+from luminal_lab.cli.export_model import told_if_slow
 from luminal_lab.errors import LabError
 from luminal_lab.passes.compilation import Compilation
 from tests.needs import need
@@ -110,6 +113,26 @@ def test_sizes_that_cannot_be(sizes: object, words: str, tmp_path: Path) -> None
     assert not (tmp_path / "digits").exists()
 
 
+def test_a_slow_export_says_what_zig_may_be_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with told_if_slow("x86_64-windows"):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(export_model, "SILENT", 0)
+    said = ""
+    with told_if_slow("native"), told_if_slow("x86_64-windows"):
+        for _ in range(500):
+            said += capsys.readouterr().err
+            if said.endswith("\n"):
+                break
+            sleep(0.01)
+    assert said == (
+        "zig is compiling for x86_64-windows; the first time, it also builds the C library of that "
+        "system, which may take minutes\n"
+    )
+
+
 @pytest.mark.needs("onnx")
 def test_the_command_line_takes_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx = need("onnx")
@@ -127,12 +150,21 @@ def test_the_command_line_takes_sizes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert cli.main([*words, "batch=1,8"]) == 0
     assert "kernels of its own: 1, 8" in (tmp_path / "relu" / "relu.h").read_text()
     capsys.readouterr()
-    for wrong in ("batch", "batch=", "batch=1.5", "batch=-1", "1=batch", "batch=1..", "batch=1;2"):
+    for wrong in ("batch", "batch=", "batch=1.5", "batch=--1", "1=batch", "batch=1..", "batch=1;2"):
         assert cli.main([*words, wrong]) == 2
         assert capsys.readouterr().err == (
             f"export-model: --sizes cannot be {wrong!r}\n"
             "hint: as in batch=1,8,32 for usual sizes, or seq=1..128 for bounds\n"
         )
+    for size in ("0", "-1", "-1..4"):  # all with one explanation
+        assert cli.main([*words, f"batch={size}"]) == 2
+        told = f"dim 'batch': {size[:2].rstrip('.')} is out of its bounds, which are at least 1"
+        assert told in capsys.readouterr().err
+    assert cli.main([*words, "batch=8..1"]) == 2
+    assert capsys.readouterr().err == (
+        "export-model: --sizes batch=8..1: the bounds are the wrong way round\n"
+        "hint: the smaller one comes first, as in batch=1..8\n"
+    )
     assert cli.main([*words, "batch=1", "batch=2"]) == 2
     assert capsys.readouterr().err.startswith("export-model: --sizes names batch twice\n")
     assert cli.main([*words, "batches=1"]) == 2

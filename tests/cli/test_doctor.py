@@ -81,12 +81,20 @@ def test_without_a_compiler_it_says_which_to_install(monkeypatch):
         (checks.widgets, "lab"),
         (checks.tables, "lab"),
         (checks.models, "lm"),
+        (checks.onnx, "onnx"),
+        (checks.serve, "serve"),
     ],
 )
 def test_without_packages_it_says_which_extra_has_them(monkeypatch, look, extra):
     monkeypatch.setattr(checks, "find_spec", lambda name: None)
     found = look()
     assert (found.state, found.mend) == ("missing", f'pip install "luminal-lab[{extra}]"')
+
+
+def test_without_zig_it_says_what_is_lacking(monkeypatch):
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    without = "ziglang not installed: no exports for other machines, and no pages that compute"
+    assert checks.zig() == CheckResult("missing", without, "pip install ziglang")
 
 
 def test_without_the_built_script_it_says_how_to_build_it(monkeypatch):

@@ -54,6 +54,16 @@ class Endpoint:
         finally:
             client.close()
 
+    def headers(self, path: str, body: bytes = b"{}", **headers: str) -> dict[str, str]:
+        """Return the headers of an answer to a body."""
+        client = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            client.request("POST", path, body, {**HEADERS, **named})
+            return {name.lower(): text for name, text in client.getresponse().getheaders()}
+        finally:
+            client.close()
+
     def metric(self, line: str) -> float:
         """Return a number of /metrics by its line; 0 if there is none."""
         text = self.raw("/metrics")[1].decode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -28,10 +30,13 @@ def there(digits: Path) -> Iterator[Endpoint]:
 
 def test_a_key(digits: Path) -> None:
     with served(digits, key=KEY) as there:
-        for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": f"Bearer {KEY}x"}):
+        for given in (None, "Bearer no", f"Bearer {KEY}x", KEY, f"Basic {KEY}", f"Bearer  {KEY}"):
+            headers = {} if given is None else {"Authorization": given}
             status, answer = there.ask(INFER, ROW, **headers)
             assert status == 401
             assert answer["error"].startswith("the key is missing or wrong")
+        assert there.headers(INFER)["www-authenticate"] == "Bearer"
+        assert there.ask(INFER, ROW, Authorization=f"bearer {KEY}")[0] == 200
         assert there.ask(INFER, ROW, Authorization=f"Bearer {KEY}")[0] == 200
         assert there.ask(INFER, ROW, Authorization=f"Bearer {KEY}", Host="example.org")[0] == 200
         assert there.ask("/v2/health/ready")[0] == 200
@@ -49,16 +54,27 @@ def test_without_a_key_no_other_host_or_page_may_ask(there: Endpoint, place: str
 
 
 def test_paths_and_methods(there: Endpoint) -> None:
-    status, answer = there.ask("/v2/models/cats")
-    assert status == 404
-    assert answer["error"].startswith("there is nothing at this path; there are /v2, ")
+    for path in ("/v2/model", "/v2/models/digits/versions", "/v2/models/digits/version/1"):
+        status, answer = there.ask(path)
+        assert status == 404
+        assert answer["error"].startswith("there is nothing at this path; there are /v2, ")
+    for path in ("cats", "cats/infer", "cats/versions/1/infer"):
+        words = {"error": 'there is no model "cats": there is digits'}
+        assert there.ask(f"/v2/models/{path}") == (404, words)
+    for path in ("10", "2/infer", "1.0/infer"):
+        words = {"error": f'there is no version "{path.split("/")[0]}" of digits: there is 1'}
+        assert there.ask(f"/v2/models/digits/versions/{path}") == (404, words)
     assert there.ask(INFER) == (405, {"error": "this path takes POST"})
     assert there.ask("/v2", {}) == (405, {"error": "this path takes GET"})
     assert there.ask("/v2/")[0] == 200
 
 
 def test_what_was_counted(there: Endpoint) -> None:
-    there.ask(INFER, ROW)
+    line = f'requests_total{{path="{INFER}",status="200"}}'
+    before = there.metric(line)
+    for path in (INFER, "/v2/models/digits/versions/1/infer", f"{INFER}/"):
+        assert there.ask(path, ROW)[0] == 200
+    assert there.metric(line) == before + 3
     status, data = there.raw("/metrics")
     assert status == 200
     text = data.decode()
@@ -67,6 +83,14 @@ def test_what_was_counted(there: Endpoint) -> None:
     assert "luminal_lab_requests_now 1\n" in text
     assert "process_resident_memory_bytes " in text
     assert all(line.startswith("#") or len(line.split(" ")) == 2 for line in text.splitlines())
+
+
+def test_a_body_that_is_compressed(there: Endpoint) -> None:
+    body = gzip.compress(json.dumps(ROW).encode())
+    words = 'the body is encoded as "gzip": send it as it is, without Content-Encoding'
+    assert there.ask(INFER, body, Content_Encoding="gzip") == (415, {"error": words})
+    assert there.headers(INFER, body, Content_Encoding="gzip")["accept-encoding"] == "identity"
+    assert there.ask(INFER, ROW, Content_Encoding="identity")[0] == 200
 
 
 def test_a_body_that_is_too_large(there: Endpoint) -> None:

@@ -43,7 +43,7 @@ def client(there: Endpoint) -> Iterator[Any]:
 def test_the_models(client) -> None:
     assert [model.id for model in client.models.list()] == ["llama"]
     assert client.models.retrieve("llama").owned_by == "luminal_lab"
-    with pytest.raises(openai.NotFoundError, match="there is no model 'gpt-4'"):
+    with pytest.raises(openai.NotFoundError, match='there is no model "gpt-4"'):
         client.completions.create(model="gpt-4", prompt="Hi")
 
 
@@ -139,9 +139,9 @@ def test_a_cut_connection_frees_its_work(there: Endpoint, client) -> None:
 
 
 REFUSED = {
-    "no prompt": ({"prompt": None}, "a prompt is None"),
+    "no prompt": ({"prompt": None}, "a prompt is null"),
     "an empty prompt": ({"prompt": []}, "the prompt has no tokens"),
-    "an odd prompt": ({"prompt": {"a": 1}}, "a prompt is {'a': …}"),
+    "an odd prompt": ({"prompt": {"a": 1}}, 'a prompt is {"a": …}'),
     "odd tokens": ({"prompt": [1, -1]}, "a prompt is [1, -1]"),
     "a long prompt": ({"prompt": "x" * 65}, "the prompt has 66 tokens, and there is room for 64"),
     "a huge prompt": ({"prompt": "x" * 5000}, "the prompt has 5,000 letters"),
@@ -152,9 +152,9 @@ REFUSED = {
     "none": ({"max_tokens": 0}, "max_tokens is 0"),
     "n": ({"n": 100}, "100 texts are too many: 16"),
     "stop": ({"stop": [1]}, "stop is at most 4 texts of 200 letters"),
-    "stream": ({"stream": "yes"}, "stream is 'yes', and must be true or false"),
+    "stream": ({"stream": "yes"}, 'stream is "yes", and must be true or false'),
     "options": ({"stream_options": 1}, "stream_options is no object"),
-    "bias": ({"logit_bias": {"x": 1}}, "logit_bias has 'x', no token"),
+    "bias": ({"logit_bias": {"x": 1}}, 'logit_bias has "x", no token'),
     "an unknown token": ({"logit_bias": {"999": 1}}, "logit_bias has the token 999"),
     "echo": ({"echo": True}, "echo is not here"),
     "logprobs": ({"logprobs": 5}, "logprobs are those of the tokens chosen: 0"),
@@ -174,9 +174,9 @@ def test_what_is_refused(there: Endpoint, case: str) -> None:
 @pytest.mark.parametrize(
     ("messages", "words"),
     [
-        (None, "messages is None, and no list"),
+        (None, "messages is null, and no list"),
         ([], "messages is [], and no list"),
-        (["Hi"], "a message is 'Hi', and no object"),
+        (["Hi"], 'a message is "Hi", and no object'),
         ([{"role": "user"}], "chat: message 0 has no content"),
         ([{"role": "user", "content": [{"type": "image_url"}]}], "a message has parts"),
         ([{"role": "user", "content": 3}], "a message has the content 3"),

@@ -18,8 +18,8 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import trust
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError, TrustError
-from luminal_lab.serving.endpoint import listening
-from luminal_lab.serving.library import Exported, library_in
+from luminal_lab.serving.endpoint import FOLDERS, listening
+from luminal_lab.serving.library import Exported, Size, library_in
 from tests.cli.asking import ask
 from tests.needs import need
 from tests.serving.endpoints import array_of, exported_mlp, program, served
@@ -118,12 +118,21 @@ def test_wrong_numbers(capsys, digits: Path) -> None:
     assert (status, err) == (2, "serve: --batch is 0\nhint: give 1 or more\n")
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "a\nb"])
+def test_names_that_no_path_has(capsys, digits: Path, name: str) -> None:
+    status, _, err = ask(capsys, "serve", digits, "--port", 0, "--name", name)
+    assert (status, err.splitlines()[0]) == (
+        2,
+        f"serve: --name cannot be {name!r}: it is a part of paths, as in /v2/models/NAME",
+    )
+
+
 def test_what_is_no_model(capsys, tmp_path: Path) -> None:
     status, _, err = ask(capsys, "serve", tmp_path / "nowhere", "--port", 0)
     assert status == 2
     assert err.startswith("serve: ")
     status, _, err = ask(capsys, "serve", tmp_path, "--port", 0)
-    assert (status, err.splitlines()[0]) == (2, f"serve: there is no config.json in {tmp_path}")
+    assert (status, err) == (2, f"serve: there is no model in {tmp_path}\nhint: {FOLDERS}\n")
 
 
 # -- whose code runs -------------------------------------------------------------------------------
@@ -142,7 +151,7 @@ def test_a_strangers_library_is_not_loaded(capsys, strange: Path) -> None:
         2,
         "",
         "serve: machine code of an exported model: it comes from a folder, and no user here has "
-        f"allowed it\n  {cut(strange)}\nhint: {trust.OF_LIBRARY}\n".replace("serve: ", "", 1),
+        f"allowed it\n  {cut(strange)}\nhint: {trust.OF_LIBRARY}\n",
     )
     status, out, _ = ask(capsys, "trust", strange, "--show")
     assert (status, out.splitlines()[1:]) == (
@@ -182,8 +191,55 @@ def test_what_was_exported_here_is_signed(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
     folder = exported_mlp(tmp_path / "own")
-    assert [line.what for line in trust.signed().values()] == ["machine code of an exported model"]
+    told = f"machine code of an exported model in {ascii(str(folder))[1:-1]}"
+    assert [line.what for line in trust.signed().values()] == [told]
     Exported(folder)
+
+
+def test_a_library_that_was_compiled_again_is_told_from_a_strangers(
+    capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
+    folder = exported_mlp(tmp_path / "own")
+    library = folder / "digits.so"
+    library.write_bytes(library.read_bytes() + b"\0")  # as make may: other bytes
+    assert ask(capsys, "serve", folder, "--port", 0) == (
+        2,
+        "",
+        "serve: the library in this folder has changed since it was exported or signed here, as it "
+        "does when make compiles it again, and no user here has allowed the new one\n"
+        f"  {cut(folder)}\nhint: {trust.OF_CHANGED}\n",
+    )
+    assert ask(capsys, "trust", folder)[0] == 0
+    Exported(folder)
+
+
+def test_a_signature_follows_a_folder_that_was_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
+    first = exported_mlp(tmp_path / "first")
+    second = Path(shutil.copytree(first, tmp_path / "second"))
+    trust.sign([library_in(second)])  # the first is still there
+    assert [line.what[-5:] for line in trust.signed().values()] == ["first"]
+    shutil.rmtree(first)
+    trust.sign([library_in(second)])
+    assert [line.what[-6:] for line in trust.signed().values()] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("size", "high", "multiple", "words"),
+    [
+        (0, 64, 1, "1 to 64"),
+        (0, 1 << 40, 1, "at least 1"),
+        (3, 1 << 40, 2, "at least 1, and a multiple of 2"),
+        (1 << 41, 1 << 40, 1, "at most 1,099,511,627,776"),
+    ],
+)
+def test_what_a_size_must_be(size: int, high: int, multiple: int, words: str) -> None:
+    assert Size("batch", 1, high, multiple, None).limits(size) == words
 
 
 # -- folders that are damaged ----------------------------------------------------------------------

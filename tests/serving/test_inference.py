@@ -45,3 +45,40 @@ def test_a_run_gives_the_models_numbers(there: Endpoint, digits: Path, data) -> 
     assert (y["name"], y["datatype"], y["shape"]) == ("y", "FP32", [2, 3])
     wanted = Model(digits)(x=np.array(X, "float32"))["y"]
     assert np.array(y["data"], "float32").reshape(2, 3).tolist() == wanted.tolist()
+
+
+ROW = array_of("x", "FP32", [0] * 4, [1, 4])
+SAYS = '"name": …, "datatype": …, "shape": …, "data": …'
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({}, f"inputs is missing: it is a list of {{{SAYS}}}"),
+        ({"inputs": None}, "inputs is null, and must be a list"),
+        ({"inputs": {"x": []}}, 'inputs is {"x": …}, and must be a list'),
+        ({"inputs": [ROW] * 1001}, "inputs has 1,001 entries, and may have 1,000"),
+        ({"inputs": [True]}, "inputs has true, which is no object"),
+        ({"inputs": [ROW, ROW]}, "inputs has x twice"),
+        ({"inputs": []}, "the input x is missing: f32[rows, 4]"),
+        ({"inputs": [{"name": "x"}]}, "x has no datatype, and must be FP32"),
+        (
+            {"inputs": [{**ROW, "datatype": None}]},
+            "x is of null, and must be of FP32",
+        ),
+        (
+            {"inputs": [{"name": "x", "datatype": "FP32"}]},
+            "x has no shape, and must be f32[rows, 4]",
+        ),
+        (
+            {"inputs": [{**ROW, "shape": ["1", 4]}]},
+            'x has the shape ["1", 4], and must be f32[rows, 4]',
+        ),
+        (
+            {"inputs": [{**ROW, "data": [0, 0, True, 0]}]},
+            "x: data has true or false, and must be FP32; it must be 4 numbers",
+        ),
+    ],
+)
+def test_what_is_refused(there: Endpoint, asked, words: str) -> None:
+    assert there.ask("/v2/models/digits/infer", asked) == (400, {"error": words})
