@@ -13,7 +13,8 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
 from luminal_lab.core.ops import Gather
-from luminal_lab.errors import ArgumentError, UnknownNameError
+from luminal_lab.core.origin import here
+from luminal_lab.errors import ArgumentError, UnknownNameError, counted
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.inputs import inputs_for
 
@@ -44,10 +45,13 @@ def computed(all_: Sequence[Backed], run: Run) -> Computing:
         for node in written.inputs
         if node.id not in weights
     ]
-    names = [node.name for node in written.outputs]
     outputs = [
-        {"id": id, "name": "" if name.isdigit() else name, "words": told.get(name)}
-        for id, name in zip(last.output_ids, names, strict=True)
+        {
+            "id": id,
+            "name": "" if node.name.isdigit() else node.name,
+            "words": _classes(written, node, told, environment.dims),
+        }
+        for id, node in zip(last.output_ids, written.outputs, strict=True)
     ]
     more = {"controls": controls, "results": outputs, "said": inputs.said}
     return computing(graphs, data, weights, environment.dims, environment.step, more)
@@ -85,9 +89,35 @@ def _words(name: str, like: object) -> list[str]:
         raise ArgumentError(
             f"export: run gives {name!r} {like!r}, which are neither two bounds, the lower one "
             "first, nor words",
+            where=str(here() or "") or None,
             hint=EXAMPLE,
         )
     return cast("list[str]", words)
+
+
+def _classes(
+    written: IR, node: Node, told: Mapping[str, Any], dims: Mapping[str, int]
+) -> list[str] | None:
+    """Return the words of an output: one for each place of its last axis."""
+    name, like = node.name, told.get(node.name)
+    if like is None or name in [one.name for one in written.inputs]:
+        return None
+    if not isinstance(like, list):
+        raise ArgumentError(
+            f"export: run gives bounds to {name!r}, which is an output",
+            where=str(here() or "") or None,
+            hint="inputs have bounds, and outputs have words, one for each class",
+        )
+    words = cast("list[str]", like)
+    classes = [1, *bound_shape("export", node.shape, dims)][-1]
+    if len(words) != classes:
+        raise ArgumentError(
+            f"export: run gives {name!r} {counted(len(words), 'word')}, and its last axis has "
+            f"{counted(classes, 'class', 'classes')}",
+            where=str(here() or "") or None,
+            hint="give one word for each class, in their order",
+        )
+    return words
 
 
 def _control(

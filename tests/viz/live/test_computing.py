@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.artefact import spread, targets
+from luminal_lab.artefact import page, spread, targets
 from luminal_lab.errors import ArgumentError, DeviceError, UnknownNameError
 from luminal_lab.viz.live.computing import computed
 from tests.expect import error_of
@@ -111,3 +111,32 @@ def test_wrong_words_about_inputs() -> None:
     assert error_of(lambda: computed(backed, WRONG), ArgumentError).message == "export: run is 'x'"
     error = error_of(lambda: computed((*backed, *backed), True), ArgumentError)
     assert error.message == "export: run=True needs one graph or compile, and here are 2"
+
+
+def test_an_output_has_as_many_words_as_classes(tmp_path: Path) -> None:
+    cx = ll.Graph()
+    x = cx.tensor((4, 10), name="x").set(np.ones((4, 10)))
+    x.softmax(-1).named("digit").retrieve()
+    page = tmp_path / "page.html"
+    for like, many in (("012", "3 words"), (["zero", "one"], "2 words"), ("0", "1 word")):
+        run = {"digit": like}
+        error = error_of(lambda run=run: cx.workbench().export(page, run=run), ArgumentError)
+        assert error.message == (
+            f"export: run gives 'digit' {many}, and its last axis has 10 classes"
+        )
+        assert "test_computing.py" in str(error.where)
+    error = error_of(lambda: cx.workbench().export(page, run={"digit": (0, 1)}), ArgumentError)
+    assert error.message == "export: run gives bounds to 'digit', which is an output"
+    assert not page.exists()
+
+
+@pytest.mark.needs("ziglang")
+def test_weights_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = page.MOST_BYTES // 4
+    cx = ll.Graph()
+    x = cx.tensor((3,), name="x").set([1, 2, 3])
+    weight = ll.Parameter((many + 3,), name="w")
+    weight.set(np.zeros(many + 3, "float32"))
+    (cx.parameter(weight)[:3] + x).retrieve()
+    error = error_of(lambda: header(cx), DeviceError)
+    assert error.message == "export: the weights take 20.0 MB, and a page takes 20 MB at most"
