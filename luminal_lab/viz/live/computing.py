@@ -144,12 +144,14 @@ def _control(
         low = 0.0 if least >= 0 and most > 3 else -high
     if words is not None:
         low, high = 0.0, float(len(words) - 1)
-    kind = "sliders"
+    kind, rows = "sliders", 1
     if words is not None and not is_float:
         kind = "text"
     elif is_float and len(shape) == 2 and min(shape) >= PIXELS:
         kind = "pad"
-    return {"kind": kind, "low": float(low), "high": float(high), "words": words}
+    elif is_float and len(shape) == 3 and min(shape[1:]) >= PIXELS:
+        rows = shape[0]
+    return {"kind": kind, "low": float(low), "high": float(high), "words": words, "rows": rows}
 
 
 def _axes(ir: IR, node: Node, dims: Mapping[str, int]) -> list[int]:

@@ -43,7 +43,7 @@ def test_inputs_have_controls_that_suit_them() -> None:
     controls = [tuple(one.values())[:3] for one in header(graph())["controls"]]
     assert controls == [("sliders", -8, 8), ("sliders", 0, 2), ("pad", 0, 1)]
     told = header(graph(), {"x": (0, 5), "at": ["a", "b", "c"], "y": ["sum"]})
-    assert [tuple(one.values()) for one in told["controls"]][:2] == [
+    assert [tuple(one.values())[:4] for one in told["controls"]][:2] == [
         ("sliders", 0, 5, None),
         ("text", 0, 2, ["a", "b", "c"]),
     ]
@@ -51,12 +51,29 @@ def test_inputs_have_controls_that_suit_them() -> None:
 
 
 @pytest.mark.needs("ziglang")
+def test_a_batch_of_what_would_have_a_pad_is_known_as_one() -> None:
+    for shape, rows in (
+        ((5, 8, 8), 5),
+        ((5, 1, 9, 8), 5),
+        ((1, 8, 8), 1),
+        ((5, 3, 8, 8), 1),
+        ((5, 64), 1),
+    ):
+        cx = ll.Graph()
+        cx.tensor(shape, name="image").set(np.ones(shape)).sum().retrieve()
+        (control,) = header(cx)["controls"]
+        assert control["rows"] == rows
+
+
+@pytest.mark.needs("ziglang")
 def test_a_graph_that_was_not_compiled_runs_too(tmp_path: Path) -> None:
     cx = graph()
     made = header(cx)
     assert {node.id for node in cx.ir} == set(made["ids"])
-    cx.workbench().export(tmp_path / "page.html", run=True)
-    assert "wasm-unsafe-eval" in (tmp_path / "page.html").read_text()
+    page = tmp_path / "page.html"
+    assert cx.workbench().export(page, run=True) == page
+    assert "wasm-unsafe-eval" in page.read_text()
+    assert cx.explore().export(str(page)) == page
 
 
 @pytest.mark.needs("ziglang")
