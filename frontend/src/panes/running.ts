@@ -35,7 +35,8 @@ css`
 .ll-noderow > .ll-link { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font: inherit; text-decoration: none; }
 .ll-noderow[data-chosen] { background: var(--ll-chosen); }
 .ll-image { width: 100%; max-height: 180px; image-rendering: pixelated; border: 1px solid var(--ll-line); }
-@container (max-width: 760px) { .ll-withmachine { flex-direction: column; } .ll-machine { flex: 0 1 46%; border-right: 0; border-bottom: 1px solid var(--ll-line); } }
+/* It fills a page of its own: what is around it is no container. */
+@media (max-width: 760px) { .ll-withmachine { flex-direction: column; } .ll-machine { flex: 0 1 46%; border-right: 0; border-bottom: 1px solid var(--ll-line); } }
 `;
 
 /** Up to so many rows of nodes are made. */

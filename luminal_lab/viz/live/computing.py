@@ -48,7 +48,7 @@ def computed(all_: Sequence[Backed], run: Run) -> Computing:
     outputs = [
         {
             "id": id,
-            "name": "" if node.name.isdigit() else node.name,
+            "name": _title(written, node),
             "words": _classes(written, node, told, environment.dims),
         }
         for id, node in zip(last.output_ids, written.outputs, strict=True)
@@ -93,6 +93,14 @@ def _words(name: str, like: object) -> list[str]:
             hint=EXAMPLE,
         )
     return cast("list[str]", words)
+
+
+def _title(written: IR, node: Node) -> str:
+    """Return what an output is called: "" if nothing says."""
+    if not node.name.isdigit():
+        return node.name
+    old = dict(written.carries).get(node.id)
+    return "" if old is None else f"{written[old].name}, carried"
 
 
 def _classes(

@@ -66,6 +66,19 @@ def test_a_batch_of_what_would_have_a_pad_is_known_as_one() -> None:
 
 
 @pytest.mark.needs("ziglang")
+def test_results_are_called_by_their_names_or_by_what_they_become() -> None:
+    cx = ll.Graph()
+    x, count = cx.tensor((2,), name="x"), cx.tensor((2,), name="count")
+    x.set([1, 2])
+    count.set([0, 0])
+    cx.carry(count + x, count)
+    (x * 2).named("twice").retrieve()
+    (x * 3).retrieve()
+    names = sorted(result["name"] for result in header(cx)["results"])
+    assert names == ["", "count, carried", "twice"]
+
+
+@pytest.mark.needs("ziglang")
 def test_a_graph_that_was_not_compiled_runs_too(tmp_path: Path) -> None:
     cx = graph()
     made = header(cx)
