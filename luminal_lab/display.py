@@ -88,8 +88,8 @@ class Alive(Protocol):
         """Show it now."""
         ...
 
-    def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
-        """Write one HTML page that needs neither a kernel nor a network."""
+    def export(self, path: str | Path, *, theme: Theme = "auto") -> Path:
+        """Write one HTML page that needs neither a kernel nor a network, and return its path."""
         ...
 
 

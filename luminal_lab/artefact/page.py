@@ -29,7 +29,7 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.trust import admit
 
 NAME = "page"
-MOST_BYTES = 20 << 20
+MOST_BYTES = 20_000_000
 """The most bytes of weights that a page takes."""
 
 

@@ -294,17 +294,17 @@ class Opened(DrawnGraph, Examined):
 
     # -- shown -------------------------------------------------------------------------------------
 
-    def export(self, path: str | Path) -> None:
+    def export(self, path: str | Path) -> Path:
         """Write the recording as one page that needs no server, network or Python.
 
         >>> y = cx.tensor((2,), name="x").sin().retrieve()
         >>> cx.save(folder / "run.lab")
-        >>> ll.open(folder / "run.lab").export(folder / "run.html")
-        >>> (folder / "run.html").read_text(encoding="utf-8")[:15]
+        >>> page = ll.open(folder / "run.lab").export(folder / "run.html")
+        >>> page.read_text(encoding="utf-8")[:15]
         '<!doctype html>'
         """
         live = self.workbench() if self.facts.search is None else self.search.explore()
-        live.export(path)
+        return live.export(path)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file again, in the schema of this version.

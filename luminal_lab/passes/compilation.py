@@ -17,7 +17,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node, NodeLike, nearest_node
 from luminal_lab.core.ops import Pick
-from luminal_lab.core.origin import Origin
+from luminal_lab.core.origin import Origin, here
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import DISPLAYS, Charted, Displayed, Examined, Recorded
 from luminal_lab.errors import (
@@ -322,6 +322,12 @@ class Compilation(Charted, Examined, Recorded):
         >>> sorted(file.suffix for file in compiled.export(folder / "twice").iterdir())
         ['', '.c', '.c', '.h', '.json', '.py', '.so']
         """
+        if str(folder).lower().endswith((".html", ".htm")):
+            raise ArgumentError(
+                f"export: {str(folder)!r} is the name of a page, and a compile becomes a folder",
+                where=str(here() or "") or None,
+                hint='cx.workbench().export("page.html", run=True) writes a page that computes',
+            )
         return DISPLAYS["Compilation.export"](self, folder, target=target, name=name, sizes=sizes)
 
     def values(

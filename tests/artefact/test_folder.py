@@ -293,6 +293,11 @@ def test_wrong_names_targets_and_folders(made: Path, tmp_path: Path) -> None:
     error = error_of(lambda: compiled.export(tmp_path, name="two words"), ArgumentError)
     assert error.message == "export: 'two words' cannot be the name of functions in C"
     error_of(lambda: compiled.export(tmp_path, name="int"), ArgumentError)
+    error = error_of(lambda: compiled.export(tmp_path / "big.html"), ArgumentError)
+    assert error.message.endswith("big.html' is the name of a page, and a compile becomes a folder")
+    assert "cx.workbench().export(" in str(error.hint)
+    assert "test_folder.py" in str(error.where)
+    assert not (tmp_path / "big.html").exists()
     file = tmp_path / "file"
     file.write_text("mine")
     error = error_of(lambda: compiled.export(file), ArgumentError)

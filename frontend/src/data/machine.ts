@@ -12,6 +12,8 @@ export interface Control {
   readonly high: number;
   /** The words that whole numbers stand for. */
   readonly words: readonly string[] | null;
+  /** How many there are of something that would have a pad if it were alone; else 1. */
+  readonly rows: number;
 }
 
 /** A result of the graph: its node in the last graph, and what the places of its last axis mean. */

@@ -8,6 +8,8 @@ css`
 .ll-legend { flex-wrap: nowrap; font-size: 12px; gap: 4px 14px; background: var(--ll-ground); }
 .ll-legend ul { display: flex; flex-wrap: wrap; gap: 3px 14px; list-style: none; margin: 0; padding: 0; }
 .ll-legend li { display: inline-flex; align-items: center; gap: 5px; }
+/* Where there is little room the words get a line of their own. */
+@container (max-width: 560px) { .ll-legend { flex-wrap: wrap; } .ll-legend > strong { flex: 1 1 0; } .ll-legend > ul { order: 1; flex: 1 0 100%; } }
 .ll-swatch { width: 14px; height: 12px; border: 1px solid var(--ll-edge); border-radius: 2px; flex: none; }
 .ll-amount { width: 34px; background: linear-gradient(var(--ll-heat), var(--ll-heat)) no-repeat left / 100% 100%; }
 `;

@@ -8,7 +8,7 @@ import { tokensOf } from "../data/tokens";
 import { css } from "../parts/styles";
 
 css`
-.ll-ranged { display: grid; grid-template-columns: minmax(3em, max-content) minmax(0, 1fr) 6ch; gap: 8px; align-items: center; margin: 2px 0; }
+.ll-ranged { display: grid; grid-template-columns: minmax(3em, max-content) minmax(0, 1fr) minmax(6ch, max-content); gap: 8px; align-items: center; margin: 2px 0; }
 .ll-ranged > input { width: 100%; margin: 0; accent-color: var(--ll-accent); }
 .ll-ranged > output { font: 11px var(--ll-mono); text-align: right; }
 .ll-pad { display: block; width: 100%; max-width: 224px; image-rendering: pixelated; border: 1px solid var(--ll-edge); border-radius: 4px; cursor: crosshair; touch-action: none; }
@@ -18,6 +18,7 @@ css`
 .ll-knob .ll-button { min-height: 20px; padding: 0 6px; font-size: 11px; }
 `;
 
+const BATCH = "It shows the whole batch; one row, set before the export, gives a pad to draw on.";
 /** Up to so many numbers each have a slider. */
 const FEW = 12;
 
@@ -34,7 +35,7 @@ export function knob(machine: Machine, at: number): Knob {
   const put = button("as it was", `Make ${name} what it was at first`, () => machine.set(at, 0, first));
   const make = control.kind === "text" ? typed : control.kind === "pad" ? pad : many <= FEW ? sliders : cells;
   const { parts, more = [], draw, field } = make(machine, at);
-  const element = div("ll-knob", h("h3", null, name, h("span", { class: "ll-faint" }, shape.join(" × ")), more, put), parts);
+  const element = div("ll-knob", h("h3", null, name, h("span", { class: "ll-faint" }, many > 1 ? shape.join(" × ") : ""), more, put), control.rows > 1 && h("p", { class: "ll-faint" }, BATCH), parts);
   return { element, draw, ...(field ? { field } : {}) };
 }
 
@@ -45,18 +46,32 @@ interface Made {
   draw(): void;
 }
 
+/** A step for bounds: 1, 2 or 5 times a power of ten, near a thousandth of them. */
+export function stepOf(low: number, high: number): number {
+  const wish = Math.log10((high - low) / 1000), ten = Math.floor(wish);
+  const near = [0, Math.log10(2), Math.log10(5), 1].reduce((one, other) => (Math.abs(other - (wish - ten)) < Math.abs(one - (wish - ten)) ? other : one));
+  return Number(`${Math.round(10 ** near)}e${ten}`);
+}
+
+/** A number with all digits that a float32 has. */
+function exact(value: number): string {
+  return String(Number(value.toPrecision(7)));
+}
+
 /** A slider for a number of an input, which may be another one in time. */
 function slider(machine: Machine, at: number, place: () => number, label: string): { element: HTMLElement; draw(): void } {
-  const { name, dtype, control } = machine.inputs[at]!, { low, high, words } = control;
-  const output = h("output");
+  const { name, dtype, control } = machine.inputs[at]!, { low, high, words } = control, { first } = machine.inputs[at]!;
+  const step = dtype.includes("float") && !words ? stepOf(low, high) : 1, output = h("output");
+  // So that the sliders of an input are as long as each other, wherever they stand.
+  if (!words) output.style.minWidth = `${Math.max(...[low, high, ...Array.from(first).slice(0, FEW)].map((value) => exact(value).length))}ch`;
   const range = h("input", {
-    type: "range", min: low, max: high, step: dtype.includes("float") ? (high - low) / 1000 : 1, "aria-label": label ? `${name} ${label}` : name,
+    type: "range", min: low, max: high, step, "aria-label": label ? `${name} ${label}` : name,
     oninput: () => machine.set(at, place(), [Number(range.value)]),
   });
   const draw = (): void => {
     const value = machine.input(at).numbers[place()]!;
     if (document.activeElement !== range || Number(range.value) !== value) range.value = String(value);
-    say(output, words?.[value] ?? String(Number(value.toPrecision(3))));
+    say(output, words?.[value] ?? exact(value));
   };
   return { element: h("label", { class: "ll-ranged" }, h("span", { class: "ll-faint" }, label), range, output), draw };
 }

@@ -20,7 +20,9 @@ css`
 .ll-withmachine { display: flex; flex: 1 1 0; min-height: 0; min-width: 0; }
 .ll-withmachine > .ll-area { min-width: 0; }
 .ll-class { display: grid; grid-template-columns: minmax(2ch, max-content) minmax(0, 1fr) 7ch; gap: 8px; align-items: center; font: 12px var(--ll-mono); white-space: pre; height: 16px; contain: strict; }
-.ll-class > i { height: 12px; background: var(--ll-edge); border-radius: 2px; min-width: 1px; } .ll-class.ll-most > i { background: var(--ll-accent); } .ll-class.ll-most { font-weight: 600; }
+.ll-class i { display: block; height: 12px; background: var(--ll-edge); border-radius: 2px; min-width: 1px; } .ll-class.ll-most i { background: var(--ll-accent); } .ll-class.ll-most { font-weight: 600; }
+/* What may be negative has bars to both sides of a line. */
+.ll-signed .ll-class > :nth-child(2) { background: linear-gradient(var(--ll-edge), var(--ll-edge)) no-repeat center / 1px 100%; }
 .ll-class > :last-child { text-align: right; }
 .ll-resulted { margin: 0 0 10px; } .ll-resulted > h3 { font-size: 12px; font-weight: 600; margin: 0 0 3px; } .ll-large { font: 600 20px var(--ll-mono); }
 .ll-nodes { position: relative; border-top: 1px solid var(--ll-line); margin-top: 4px; font: 11px var(--ll-mono); }
@@ -33,7 +35,8 @@ css`
 .ll-noderow > .ll-link { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font: inherit; text-decoration: none; }
 .ll-noderow[data-chosen] { background: var(--ll-chosen); }
 .ll-image { width: 100%; max-height: 180px; image-rendering: pixelated; border: 1px solid var(--ll-line); }
-@container (max-width: 760px) { .ll-withmachine { flex-direction: column; } .ll-machine { flex: 0 1 46%; border-right: 0; border-bottom: 1px solid var(--ll-line); } }
+/* It fills a page of its own: what is around it is no container. */
+@media (max-width: 760px) { .ll-withmachine { flex-direction: column; } .ll-machine { flex: 0 1 46%; border-right: 0; border-bottom: 1px solid var(--ll-line); } }
 `;
 
 /** Up to so many rows of nodes are made. */
@@ -71,7 +74,7 @@ export function machinePane(store: Store, host: HTMLElement, machine: Machine): 
   fill(body, go, h("p", { class: "ll-faint" }, `${bytes(wasm)} of WebAssembly${weights ? ` and ${bytes(weights)} of weights` : ""} are in this page. Nothing runs before you press, and nothing is ever sent.`));
   const begin = (): void => {
     const knobs = machine.inputs.map((_, at) => knob(machine, at));
-    const results = machine.results.map((result) => resulted(machine, result, knobs));
+    const results = machine.results.map((result) => resulted(store, machine, result, knobs));
     const choice = knowsGpu() ? gpuSwitch(machine) : null;
     const nodes = nodeRows(store, machine, host), colours = h("input", { type: "checkbox", checked: true, onchange: () => colour() });
     let calm: ReturnType<typeof setTimeout> | undefined;
@@ -178,15 +181,21 @@ interface Part {
   draw(): void;
 }
 
+/** What a result without a name is called: its node, and what that is. */
+function titleOf({ bundle }: Store, id: number): string {
+  const run = bundle.runs[0]!, row = run.alive(run.stages.length - 1).row(id);
+  return row < 0 ? `%${id}` : `%${run.name(row)} ${run.label(row)}`;
+}
+
 /** So many classes have a bar each; of more, the largest ones. */
 const CLASSES = 16, LARGEST = 8;
 
 /** A result: one number, bars of classes, or a picture. */
-function resulted(machine: Machine, result: Result, knobs: readonly Knob[]): Part {
+function resulted(store: Store, machine: Machine, result: Result, knobs: readonly Knob[]): Part {
   const host = h("div"), text = knobs.find(({ field }) => field);
   const typedWords = machine.inputs.find(({ control }) => control.kind === "text")?.control.words ?? null;
-  const element = div("ll-resulted", result.name && h("h3", null, result.name), host);
-  let bars: HTMLElement[] = [], image: HTMLCanvasElement | null = null, more: HTMLButtonElement | null = null, next = "";
+  const title = result.name || titleOf(store, result.id), element = div("ll-resulted", h("h3", null, title), host);
+  let bars: HTMLElement[] = [], isSigned = false, image: HTMLCanvasElement | null = null, more: HTMLButtonElement | null = null, next = "";
   const line = (value: Value): string => String(statistics(value.dtype, value.shape, value.numbers)["text"]);
   const draw = (): void => {
     const value = machine.value(result.id);
@@ -199,7 +208,7 @@ function resulted(machine: Machine, result: Result, knobs: readonly Knob[]): Par
       if (many > CLASSES) order.sort((a, b) => numbers[b]! - numbers[a]!).splice(LARGEST);
       const top = scaleOf(numbers), best = order.reduce((one, at) => (numbers[at]! > numbers[one]! ? at : one), order[0]!);
       if (bars.length !== order.length) {
-        bars = order.map(() => div("ll-class", h("span"), h("i"), h("span")));
+        bars = order.map(() => div("ll-class", h("span"), h("span", null, h("i")), h("span")));
         next = "";
         more = text && words === typedWords && words ? button("go on", "Put the likeliest token behind the text", () => {
           text.field!.value += next;
@@ -208,16 +217,21 @@ function resulted(machine: Machine, result: Result, knobs: readonly Knob[]): Par
         fill(host, bars, more);
       }
       next = words?.[best] ?? "";
+      // What was negative once may be so again: the line stays, whatever the numbers are now.
+      isSigned ||= order.some((at) => numbers[at]! < 0);
+      host.classList.toggle("ll-signed", isSigned);
       order.forEach((at, row) => {
-        const [label, bar, number] = bars[row]!.children as unknown as HTMLElement[];
-        bars[row]!.classList.toggle("ll-most", at === best);
+        const [label, track, number] = bars[row]!.children as unknown as HTMLElement[], bar = track!.firstChild as HTMLElement;
+        const long = (100 * Math.abs(numbers[at]!)) / top / (isSigned ? 2 : 1);
+        bars[row]!.classList.toggle("ll-most", at === best && (!isSigned || !!words));
         say(label!, words ? (words[at] ?? "").replace(/\n/g, "↵").replace(/^ $/, "␣") : String(at));
-        bar!.style.width = `${(100 * Math.abs(numbers[at]!)) / top}%`;
+        bar.style.width = `${long}%`;
+        bar.style.marginLeft = `${!isSigned ? 0 : numbers[at]! < 0 ? 50 - long : 50}%`;
         say(number!, brief(numbers[at]!));
       });
       return;
     }
-    if (!image) fill(host, (image = h("canvas", { class: "ll-image", role: "img", "aria-label": `The numbers of ${result.name || "the result"}` })), h("p", { class: "ll-faint" }));
+    if (!image) fill(host, (image = h("canvas", { class: "ll-image", role: "img", "aria-label": `The numbers of ${title}` })), h("p", { class: "ll-faint" }));
     paint(image, numbers, sides(shape), rampOf(image), scaleOf(numbers));
     say(image.nextElementSibling!, line(value));
   };

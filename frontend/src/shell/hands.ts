@@ -21,6 +21,8 @@ css`
 .ll-middle { display: flex; flex: 1 1 0; min-height: 0; min-width: 0; position: relative; }
 .ll-picture { flex: 1 1 0; min-width: 0; min-height: 0; position: relative; display: flex; flex-direction: column; overflow: hidden; }
 .ll-select { max-width: min(100%, calc(190px * var(--ll-type, 1))); } .ll-hands .ll-select { max-width: 172px; }
+/* It takes what its row has left, as its options are long. */
+.ll-hands .ll-select.ll-colours { flex: 100 1 110px; max-width: 20ch; padding-inline: 4px 0; }
 .ll-narrow { container-type: inline-size; }
 @container (max-width: 760px) {
   .ll-hands .ll-select { max-width: 110px; }
@@ -29,7 +31,7 @@ css`
 }
 /* Signs in place of words where all tools do not fit into a row; with a search there are more. */
 @container (max-width: 860px) { .ll-button[data-sign] { font-size: 0; } .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; } }
-@container (max-width: 1340px) { .ll-hands:has(.ll-find) .ll-select { max-width: 110px; } .ll-hands:has(.ll-find) .ll-button[data-sign] { font-size: 0; } .ll-hands:has(.ll-find) .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; } }
+@container (max-width: 1340px) { .ll-hands:has(.ll-find) .ll-select:not(.ll-colours) { max-width: 110px; } .ll-hands:has(.ll-find) .ll-button[data-sign] { font-size: 0; } .ll-hands:has(.ll-find) .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; } }
 .ll-projector .ll-button[data-sign] { font-size: 0; } .ll-projector .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; }
 @container (max-width: 640px) {
   .ll-side { position: absolute; top: 0; bottom: 0; z-index: 5; background: var(--ll-ground); width: min(320px, 85%); box-shadow: 0 0 12px rgb(0 0 0 / .25); }
@@ -91,7 +93,7 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
   // -- colours -----------------------------------------------------------------------------------
 
   let offered: Choice[] = [], turn = 0;
-  const colours = h("select", { class: "ll-select", "aria-label": "Colour by", title: "Colour by … (o)", onchange: () => colour(colours.selectedIndex - 1) });
+  const colours = h("select", { class: "ll-select ll-colours", "aria-label": "Colour by", title: "Colour by … (o)", onchange: () => colour(colours.selectedIndex - 1) });
   const offer = (): void => {
     const { overlay } = store;
     offered = choices(store, live);

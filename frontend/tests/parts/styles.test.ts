@@ -40,7 +40,7 @@ test.each(THEMES.slice(0, 2))("words can be read on every ground: $name", ({ of 
 test("the colours of nodes are those of the static pictures", () => {
   const python = readFileSync(`${import.meta.dirname}/../../../luminal_lab/viz/theme.py`, "utf8");
   const kinds = [...python.matchAll(/^ {4}"(\w+)": \("(#\w+)", "(#\w+)", "(#\w+)", "(#\w+)"\)/gm)];
-  expect(kinds.length).toBe(17);
+  expect(kinds.length).toBe(18);
   const [light, dark] = THEMES;
   for (const [, kind, ...four] of kinds) {
     // What became of a node is told by its outline first there.

@@ -61,11 +61,11 @@ class AccessMap:
         """Return the picture as HTML without a script, with an attribute."""
         return f"<div {mark}>{self.picture().html.replace('<img ', f'<img {mark} ', 1)}</div>"
 
-    def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
-        """Write one HTML page that needs no server, network or kernel."""
+    def export(self, path: str | Path, *, theme: Theme = "auto") -> Path:
+        """Write one HTML page that needs no server, network or kernel, and return its path."""
         check_name(path)
         static = self.static("data-ll-static")
-        write_page(path, Exported(WHAT, str(self), self.data, static, theme))
+        return write_page(path, Exported(WHAT, str(self), self.data, static, theme))
 
     def display(self) -> None:
         """Show it now: in a notebook as a cell's last line would, elsewhere as text."""

@@ -334,10 +334,10 @@ class Live:
         """Return what stands below the picture where no script runs, as HTML."""
         return ""
 
-    def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
-        """Write one HTML page that needs no server, network or kernel."""
+    def export(self, path: str | Path, *, theme: Theme = "auto") -> Path:
+        """Write one HTML page that needs no server, network or kernel, and return its path."""
         check_name(path)
-        write_page(path, self._exported(theme))
+        return write_page(path, self._exported(theme))
 
     def served_page(self) -> str:
         """Return a page like that of `export`, which asks its questions at its own address."""

@@ -13,7 +13,8 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
 from luminal_lab.core.ops import Gather
-from luminal_lab.errors import ArgumentError, UnknownNameError
+from luminal_lab.core.origin import here
+from luminal_lab.errors import ArgumentError, UnknownNameError, counted
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.inputs import inputs_for
 
@@ -44,10 +45,13 @@ def computed(all_: Sequence[Backed], run: Run) -> Computing:
         for node in written.inputs
         if node.id not in weights
     ]
-    names = [node.name for node in written.outputs]
     outputs = [
-        {"id": id, "name": "" if name.isdigit() else name, "words": told.get(name)}
-        for id, name in zip(last.output_ids, names, strict=True)
+        {
+            "id": id,
+            "name": _title(written, node),
+            "words": _classes(written, node, told, environment.dims),
+        }
+        for id, node in zip(last.output_ids, written.outputs, strict=True)
     ]
     more = {"controls": controls, "results": outputs, "said": inputs.said}
     return computing(graphs, data, weights, environment.dims, environment.step, more)
@@ -85,9 +89,43 @@ def _words(name: str, like: object) -> list[str]:
         raise ArgumentError(
             f"export: run gives {name!r} {like!r}, which are neither two bounds, the lower one "
             "first, nor words",
+            where=str(here() or "") or None,
             hint=EXAMPLE,
         )
     return cast("list[str]", words)
+
+
+def _title(written: IR, node: Node) -> str:
+    """Return what an output is called: "" if nothing says."""
+    if not node.name.isdigit():
+        return node.name
+    old = dict(written.carries).get(node.id)
+    return "" if old is None else f"{written[old].name}, carried"
+
+
+def _classes(
+    written: IR, node: Node, told: Mapping[str, Any], dims: Mapping[str, int]
+) -> list[str] | None:
+    """Return the words of an output: one for each place of its last axis."""
+    name, like = node.name, told.get(node.name)
+    if like is None or name in [one.name for one in written.inputs]:
+        return None
+    if not isinstance(like, list):
+        raise ArgumentError(
+            f"export: run gives bounds to {name!r}, which is an output",
+            where=str(here() or "") or None,
+            hint="inputs have bounds, and outputs have words, one for each class",
+        )
+    words = cast("list[str]", like)
+    classes = [1, *bound_shape("export", node.shape, dims)][-1]
+    if len(words) != classes:
+        raise ArgumentError(
+            f"export: run gives {name!r} {counted(len(words), 'word')}, and its last axis has "
+            f"{counted(classes, 'class', 'classes')}",
+            where=str(here() or "") or None,
+            hint="give one word for each class, in their order",
+        )
+    return words
 
 
 def _control(
@@ -114,12 +152,14 @@ def _control(
         low = 0.0 if least >= 0 and most > 3 else -high
     if words is not None:
         low, high = 0.0, float(len(words) - 1)
-    kind = "sliders"
+    kind, rows = "sliders", 1
     if words is not None and not is_float:
         kind = "text"
     elif is_float and len(shape) == 2 and min(shape) >= PIXELS:
         kind = "pad"
-    return {"kind": kind, "low": float(low), "high": float(high), "words": words}
+    elif is_float and len(shape) == 3 and min(shape[1:]) >= PIXELS:
+        rows = shape[0]
+    return {"kind": kind, "low": float(low), "high": float(high), "words": words, "rows": rows}
 
 
 def _axes(ir: IR, node: Node, dims: Mapping[str, int]) -> list[int]:

@@ -86,10 +86,11 @@ def check_name(path: str | Path) -> None:
         )
 
 
-def write_page(path: str | Path, exported: Exported) -> None:
-    """Write a page."""
+def write_page(path: str | Path, exported: Exported) -> Path:
+    """Write a page, and return its path."""
     # A user's text may have lone surrogates, which no file can hold.
     write_bytes("export", path, page_of(exported).encode(errors="replace"))
+    return as_path("export", path)
 
 
 def page_of(exported: Exported) -> str:

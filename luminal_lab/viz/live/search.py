@@ -121,8 +121,8 @@ class SearchExplorer:
         """Return the page that needs no script, with an attribute."""
         return f"<div {mark}>{facts_page(self.facts, '', theme=theme).html}</div>"
 
-    def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
-        """Write one HTML page that needs no server, network or kernel.
+    def export(self, path: str | Path, *, theme: Theme = "auto") -> Path:
+        """Write one HTML page that needs no server, network or kernel, and return its path.
 
         Of the best and of the default it has the nests and sources, too.
         """
@@ -131,7 +131,7 @@ class SearchExplorer:
         if not isinstance(self.search, RecordedSearch):
             facts = search_facts(self.search, whole=True)
         static = self.static("data-ll-static", theme)
-        write_page(path, Exported(WHAT, str(self), bundle_of_search(facts), static, theme))
+        return write_page(path, Exported(WHAT, str(self), bundle_of_search(facts), static, theme))
 
     def display(self) -> None:
         """Show it now: in a notebook as a cell's last line would, elsewhere as text."""

@@ -48,8 +48,8 @@ class Workbench(Live):
     @override
     def export(
         self, path: str | Path, *, theme: Theme = "auto", run: bool | Mapping[str, object] = False
-    ) -> None:
-        """Write one HTML page that needs no server, network or kernel.
+    ) -> Path:
+        """Write one HTML page that needs no server, network or kernel, and return its path.
 
         With `run` it computes by itself, once a button is pressed: inputs become sliders, a pad to
         draw on, a field for text, and each node's value changes with them. `run` may also name
@@ -62,7 +62,7 @@ class Workbench(Live):
             from luminal_lab.viz.live.computing import computed  # noqa: PLC0415  # loaded when used
 
             exported = replace(exported, computes=computed(self.backed, run).packed)
-        write_page(path, exported)
+        return write_page(path, exported)
 
     @override
     def words(self) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.artefact import spread, targets
+from luminal_lab.artefact import page, spread, targets
 from luminal_lab.errors import ArgumentError, DeviceError, UnknownNameError
 from luminal_lab.viz.live.computing import computed
 from tests.expect import error_of
@@ -43,7 +43,7 @@ def test_inputs_have_controls_that_suit_them() -> None:
     controls = [tuple(one.values())[:3] for one in header(graph())["controls"]]
     assert controls == [("sliders", -8, 8), ("sliders", 0, 2), ("pad", 0, 1)]
     told = header(graph(), {"x": (0, 5), "at": ["a", "b", "c"], "y": ["sum"]})
-    assert [tuple(one.values()) for one in told["controls"]][:2] == [
+    assert [tuple(one.values())[:4] for one in told["controls"]][:2] == [
         ("sliders", 0, 5, None),
         ("text", 0, 2, ["a", "b", "c"]),
     ]
@@ -51,12 +51,42 @@ def test_inputs_have_controls_that_suit_them() -> None:
 
 
 @pytest.mark.needs("ziglang")
+def test_a_batch_of_what_would_have_a_pad_is_known_as_one() -> None:
+    for shape, rows in (
+        ((5, 8, 8), 5),
+        ((5, 1, 9, 8), 5),
+        ((1, 8, 8), 1),
+        ((5, 3, 8, 8), 1),
+        ((5, 64), 1),
+    ):
+        cx = ll.Graph()
+        cx.tensor(shape, name="image").set(np.ones(shape)).sum().retrieve()
+        (control,) = header(cx)["controls"]
+        assert control["rows"] == rows
+
+
+@pytest.mark.needs("ziglang")
+def test_results_are_called_by_their_names_or_by_what_they_become() -> None:
+    cx = ll.Graph()
+    x, count = cx.tensor((2,), name="x"), cx.tensor((2,), name="count")
+    x.set([1, 2])
+    count.set([0, 0])
+    cx.carry(count + x, count)
+    (x * 2).named("twice").retrieve()
+    (x * 3).retrieve()
+    names = sorted(result["name"] for result in header(cx)["results"])
+    assert names == ["", "count, carried", "twice"]
+
+
+@pytest.mark.needs("ziglang")
 def test_a_graph_that_was_not_compiled_runs_too(tmp_path: Path) -> None:
     cx = graph()
     made = header(cx)
     assert {node.id for node in cx.ir} == set(made["ids"])
-    cx.workbench().export(tmp_path / "page.html", run=True)
-    assert "wasm-unsafe-eval" in (tmp_path / "page.html").read_text()
+    page = tmp_path / "page.html"
+    assert cx.workbench().export(page, run=True) == page
+    assert "wasm-unsafe-eval" in page.read_text()
+    assert cx.explore().export(str(page)) == page
 
 
 @pytest.mark.needs("ziglang")
@@ -111,3 +141,32 @@ def test_wrong_words_about_inputs() -> None:
     assert error_of(lambda: computed(backed, WRONG), ArgumentError).message == "export: run is 'x'"
     error = error_of(lambda: computed((*backed, *backed), True), ArgumentError)
     assert error.message == "export: run=True needs one graph or compile, and here are 2"
+
+
+def test_an_output_has_as_many_words_as_classes(tmp_path: Path) -> None:
+    cx = ll.Graph()
+    x = cx.tensor((4, 10), name="x").set(np.ones((4, 10)))
+    x.softmax(-1).named("digit").retrieve()
+    page = tmp_path / "page.html"
+    for like, many in (("012", "3 words"), (["zero", "one"], "2 words"), ("0", "1 word")):
+        run = {"digit": like}
+        error = error_of(lambda run=run: cx.workbench().export(page, run=run), ArgumentError)
+        assert error.message == (
+            f"export: run gives 'digit' {many}, and its last axis has 10 classes"
+        )
+        assert "test_computing.py" in str(error.where)
+    error = error_of(lambda: cx.workbench().export(page, run={"digit": (0, 1)}), ArgumentError)
+    assert error.message == "export: run gives bounds to 'digit', which is an output"
+    assert not page.exists()
+
+
+@pytest.mark.needs("ziglang")
+def test_weights_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = page.MOST_BYTES // 4
+    cx = ll.Graph()
+    x = cx.tensor((3,), name="x").set([1, 2, 3])
+    weight = ll.Parameter((many + 3,), name="w")
+    weight.set(np.zeros(many + 3, "float32"))
+    (cx.parameter(weight)[:3] + x).retrieve()
+    error = error_of(lambda: header(cx), DeviceError)
+    assert error.message == "export: the weights take 20.0 MB, and a page takes 20 MB at most"
