@@ -134,10 +134,13 @@ FORMATTERS: Final[Mapping[str, Callable[..., Any]]] = {"Compilation.export": exp
 def _name(compilation: Compilation, path: Path, asked: str | None) -> str:
     """Return the name of the model in C: as asked, or the graph's, or the folder's."""
     if asked is not None:
-        if not re.fullmatch(r"[a-z]\w*", asked, re.ASCII) or c_name(asked) != asked:
+        is_word = re.fullmatch(r"[a-z]\w*", asked, re.ASCII) is not None
+        if not is_word or c_name(asked) != asked:
+            taken = f"C, or what comes with it, has this name: add a word, as in {asked}_model"
+            plain = 'a name is letters, digits and "_", and begins with a small letter'
             raise ArgumentError(
                 f"export: {asked!r} cannot be the name of functions in C",
-                hint='a name is letters, digits and "_", and begins with a small letter',
+                hint=taken if is_word else plain,
             )
         return asked
     own = compilation.written.name

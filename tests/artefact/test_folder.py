@@ -292,7 +292,8 @@ def test_wrong_names_targets_and_folders(made: Path, tmp_path: Path) -> None:
     assert error.message == "export: there is no target 'amiga'"
     error = error_of(lambda: compiled.export(tmp_path, name="two words"), ArgumentError)
     assert error.message == "export: 'two words' cannot be the name of functions in C"
-    error_of(lambda: compiled.export(tmp_path, name="int"), ArgumentError)
+    error = error_of(lambda: compiled.export(tmp_path, name="int"), ArgumentError)
+    assert error.hint == "C, or what comes with it, has this name: add a word, as in int_model"
     error = error_of(lambda: compiled.export(tmp_path / "big.html"), ArgumentError)
     assert error.message.endswith("big.html' is the name of a page, and a compile becomes a folder")
     assert "cx.workbench().export(" in str(error.hint)
