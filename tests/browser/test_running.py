@@ -235,6 +235,22 @@ def test_the_page_is_accessible(page: Any, tmp_path: Path) -> None:
     assert faults(page, ".ll-machine") == []
 
 
+def test_a_narrow_page_has_its_parts_below_each_other(page: Any, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 420, "height": 900})
+    opened(page, workbench(digits()), tmp_path / "page.html")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_role("group", name="Legend").wait_for(timeout=LIMIT)
+    boxes = {
+        name: page.locator(name).first.bounding_box()
+        for name in (".ll-machine", ".ll-legend strong", ".ll-legend ul", ".ll-legend button")
+    }
+    assert boxes[".ll-machine"]["width"] > 400
+    name, words, button = list(boxes.values())[1:]
+    assert name["height"] < 24
+    assert words["width"] > 380
+    assert words["y"] >= button["y"] + button["height"]
+
+
 def test_the_policy_lets_nothing_else_in(tmp_path: Path) -> None:
     live = workbench(gain())
     for run in (False, True):

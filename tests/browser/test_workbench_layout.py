@@ -63,6 +63,17 @@ def test_the_tools_of_a_picture_take_one_row_or_two(page: Any, tmp_path: Path, w
     assert page.get_by_role("button", name="Table").is_hidden()
 
 
+def test_the_colours_of_workers_are_named_whole(page: Any, tmp_path: Path):
+    cx = softmax()
+    plan = ll.sharding(ll.Mesh(data=2), {"x": ("data", None)})
+    cx.compile(ll.GenericCompiler(), ll.Sharded(plan, ll.CPUCompiler(threads=1)))
+    opened(page, cx.workbench(), tmp_path)
+    page.set_viewport_size({"width": 1200, "height": 800})
+    select = page.get_by_label("Colour by")
+    assert select.evaluate("(one) => one.selectedOptions[0].text") == "how it is cut"
+    assert select.bounding_box()["width"] > 120
+
+
 def test_no_stub_of_a_wire_no_map_and_no_words_lie_over_a_node(page: Any, tmp_path: Path):
     cx = MODELS["block"]()
     cx.compile(ll.GenericCompiler())
