@@ -92,7 +92,7 @@ class Model:
             size = (arrays[told[0]].shape[told[1]] - told[3]) // told[2]
         if not hasattr(size, "__index__") or not dim["low"] <= size <= dim["high"]:
             raise ValueError(f"{dim['name']} is {size}, and must be {dim['low']} to {dim['high']}")
-        return int(size)
+        return int(size or 0)
 
     def _check(self, code: int) -> None:
         if code:

@@ -99,7 +99,7 @@ def test_a_copy_for_one_run_is_made_again_for_the_next(pointers):
 def steadily(session: Session, steady: object = 0) -> Environment:
     """Return an environment in which the input a is a parameter."""
     versions = Versions(session.versions)
-    versions.lent, versions.steady = {INPUTS["a"].id}, steady
+    versions.lent, versions.steady = {INPUTS["a"].id: ll.Parameter((2,))}, steady
     return session.environment()._replace(versions=versions)
 
 

@@ -29,6 +29,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.passes.compile import compile_ir
+from luminal_lab.tensor.versions import there
 from tests.core.graphs import graphs
 from tests.expect import error_of
 from tests.passes.running import data_of, dims_of
@@ -425,7 +426,7 @@ def test_an_output_that_is_an_input_or_another_output_has_memory_of_its_own():
     assert same.tolist() == [1] * 6
     assert y.shape == (2, 3)
     assert flat.tolist() == [[2, 2]] * 3
-    values = [cx._values[one.id] for one in (same, y, flat)]
+    values = [there(cx._values[one.id]) for one in (same, y, flat)]
     assert len({value.ctypes.data for value in values}) == 3
 
 
