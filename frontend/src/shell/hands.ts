@@ -22,7 +22,7 @@ css`
 .ll-picture { flex: 1 1 0; min-width: 0; min-height: 0; position: relative; display: flex; flex-direction: column; overflow: hidden; }
 .ll-select { max-width: min(100%, calc(190px * var(--ll-type, 1))); } .ll-hands .ll-select { max-width: 172px; }
 /* It takes what its row has left, as its options are long. */
-.ll-hands .ll-select.ll-colours { flex: 100 1 110px; max-width: 20ch; padding-inline: 4px 0; }
+.ll-hands .ll-select.ll-colours { flex: 100 1 100px; min-width: 0; max-width: 20ch; padding-inline: 4px 0; }
 .ll-narrow { container-type: inline-size; }
 @container (max-width: 760px) {
   .ll-hands .ll-select { max-width: 110px; }
