@@ -11,7 +11,7 @@ css`
 .ll-pair, .ll-half { flex: 1 1 0; min-height: 0; min-width: 0; display: flex; position: relative; }
 .ll-half { flex-direction: column; } .ll-half + .ll-half { border-left: 1px solid var(--ll-line); }
 .ll-caption { flex: none; padding: 2px 10px; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); font-size: 11.5px; font-weight: 600; }
-.ll-hands .ll-select.ll-modes { max-width: 122px; }
+.ll-hands .ll-select.ll-modes { max-width: 111px; padding-inline-start: 4px; }
 .ll-extent { font-weight: 400; color: var(--ll-faint); }
 .ll-over > .ll-half { position: absolute; inset: 0; }
 .ll-over > .ll-half + .ll-half { border: 0; clip-path: inset(0 0 0 var(--ll-cut)); background: var(--ll-ground); }
