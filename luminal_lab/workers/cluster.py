@@ -33,6 +33,7 @@ GRACE = 2.0
 STARTING = (
     'ipyparallel.Cluster(engines="mpi", n=2).start_and_connect_sync() starts two of them here'
 )
+CLOSED = "cluster.start_cluster_sync() starts it; what engines alone had is lost"
 
 
 class Engines:
@@ -40,6 +41,8 @@ class Engines:
 
     def __init__(self, cluster: Any) -> None:  # noqa: ANN401  # of a library without types
         self.cluster: Any = cluster if hasattr(cluster, "restart_engines_sync") else None
+        self.controller: Any = None
+        """What the cluster was run by when engines were last found."""
         self.client: Any = None if self.cluster is not None else cluster
         self.ids: list[int] = []
         self.who: list[dict[str, Any]] = []
@@ -70,13 +73,23 @@ class Engines:
 
     def connect(self) -> None:
         """Find the engines, and let them find each other."""
+        self._unless_closed()
         if self.ids and not self.is_broken:
             return
         if self.is_broken:
             self._restart()
         if self.client is None:
-            self.client = self.cluster.connect_client_sync()
-            self.client.wait_for_engines(self.cluster.n or 1, timeout=START)
+            try:
+                client = self.cluster.connect_client_sync()
+                client.wait_for_engines(self.cluster.n or 1, timeout=START)
+            except Exception as error:
+                said = str(error).partition("\n")[0] or type(error).__name__
+                raise DeviceError(
+                    f"mpi: the engines of the cluster did not start: {said}",
+                    hint="cluster.engine_set.get_output() is what they said; each needs an MPI "
+                    'and mpi4py: pip install "luminal-lab[mpi]"',
+                ) from error
+            self.client = client
         ids = [*self.client.ids]
         if not ids:
             raise ArgumentError("mpi: the cluster has no engines", hint=STARTING)
@@ -98,6 +111,16 @@ class Engines:
         }
         self.marks = {rank: file for rank, file in marks.items() if file is not None}
         self.is_broken = False
+
+    def _unless_closed(self) -> None:
+        """Raise if the cluster does not run; forget its engines if it was started anew."""
+        if self.cluster is None:
+            return
+        if self.cluster.controller is not self.controller:
+            self.client, self.controller = None, self.cluster.controller
+            self.ids, self.prepared, self.last, self.is_broken = [], set(), {}, False
+        if self.controller is None:
+            raise DeviceError("mpi: the cluster does not run", hint=CLOSED)
 
     def _check_versions(self) -> None:
         here = seat.versions()
@@ -186,6 +209,7 @@ class Engines:
     def _fetched(self, id: int, key: str, name: int) -> Array:
         """Fetch an array that an engine has kept."""
         try:
+            self._unless_closed()
             return self.client[id].apply_async(seat.kept, key, name).get(timeout=JOIN)
         except Exception as error:
             raise DeviceError(
@@ -214,9 +238,11 @@ class Engines:
                 pending.append(self._send(rank, *call))
             while len(answers) < len(pending) and failed is None:
                 sleep(POLL)
+                self._unless_closed()
                 failed = self._collect(job, pending, answers)
-        except BaseException:  # Ctrl-C
-            self._end(pending, interrupt=True)
+        except BaseException:  # Ctrl-C, or the cluster was closed
+            if self.client is not None:
+                self._end(pending, interrupt=True)
             raise
         if failed is None:
             return [answers[rank] for rank in range(len(pending))]

@@ -253,6 +253,40 @@ def test_engines_of_another_version_are_refused_at_the_line(
     assert "plan = ll.sharding(MESH, ROWS)" in str(caught.value)
 
 
+def test_a_cluster_that_does_not_run_is_told() -> None:
+    cluster = need("ipyparallel").Cluster(engines="mpi", n=2)
+    with pytest.raises(ll.errors.DeviceError, match=r"^mpi: the cluster does not run"):
+        ll.Sharded(ll.sharding(MESH, ROWS), engine=ll.engines.MPI(cluster))
+
+
+def test_a_cluster_may_be_closed_in_the_middle_and_started_again(
+    cluster: Any, engine: ll.engines.MPI
+) -> None:
+    on_engines(engine, "import tests.workers.faulty")
+    cx, x, _ = faulty()
+    cx.compile(ll.Sharded(ll.sharding(MESH, {"x": ("data", None)}), engine=engine))
+    x.set(np.full((4, 2), 3))
+    closing = threading.Timer(1.0, cluster.stop_cluster_sync)
+    closing.start()
+    with pytest.raises(ll.errors.DeviceError, match=r"does not run|has died"):
+        cx.execute()
+    closing.join()
+    with pytest.raises(ll.errors.DeviceError, match=r"^mpi: the cluster does not run"):
+        cx.execute()
+    cluster.start_cluster_sync()
+    np.testing.assert_allclose(losses(2, engine), losses(2, mesh=None), rtol=1e-5)
+
+
+def test_engines_that_do_not_start_are_told(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect() -> None:
+        raise RuntimeError("Engine set stopped: exit code 1\nmore")
+
+    monkeypatch.setattr(cluster, "connect_client_sync", connect)
+    message = "^mpi: the engines of the cluster did not start: Engine set stopped: exit code 1\n"
+    with pytest.raises(ll.errors.DeviceError, match=message):
+        ll.Sharded(ll.sharding(MESH, ROWS), engine=ll.engines.MPI(cluster))
+
+
 def test_what_is_no_cluster_is_told() -> None:
     with pytest.raises(ll.errors.ArgumentError, match=r"^MPI: the cluster is 2"):
         ll.engines.MPI(2)
