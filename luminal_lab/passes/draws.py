@@ -261,12 +261,13 @@ def _array(
         low, high = (-np.inf, np.inf) if dtype.is_float else dtype.limits
         return np.full(shape, low if kind == "least" else high, dtype.numpy)
     if dtype is DType.bool_:
-        return rng.integers(0, 2, shape).astype(bool)
+        return np.asarray(rng.integers(0, 2, shape), bool)
     if not dtype.is_float:
         if kind == "normal":
-            return rng.integers(0, smallest, shape).astype(dtype.numpy)
+            return np.asarray(rng.integers(0, smallest, shape), dtype.numpy)
         return _integers(dtype, shape, rng)
-    return _floats(dtype, shape, kind, rng, turn).astype(dtype.numpy)
+    # NumPy gives a number, and no array, for the shape ().
+    return np.asarray(_floats(dtype, shape, kind, rng, turn), dtype.numpy)
 
 
 def _floats(

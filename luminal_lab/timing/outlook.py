@@ -26,7 +26,7 @@ from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.display import Charted
-from luminal_lab.errors import ArgumentError, DeviceError, LabError, expect
+from luminal_lab.errors import ArgumentError, DeviceError, LabError, counted, expect
 from luminal_lab.machines.figures import Figure, Specification
 from luminal_lab.machines.here import usable_cores
 from luminal_lab.machines.links import Link, link
@@ -146,7 +146,7 @@ class MeshPlan(Charted):
 
     @property
     def best(self) -> Estimate:
-        """The fastest step whose workers have enough memory."""
+        """The fastest step whose workers have enough memory; the fastest, if none has."""
         return next(filter(self.fits, self.estimates), self.estimates[0])
 
     def fits(self, estimate: Estimate) -> bool:
@@ -182,13 +182,17 @@ class MeshPlan(Charted):
         ]
         figures = [f"  {axis} over {link}" for axis, link in self.links.items()]
         sources = {link.bandwidth.source: 1 for link in self.links.values()}
+        workers = counted(self.asked.workers, "worker")
+        best = str(self.best.mesh)
+        if not self.fits(self.best):
+            best = f"none, as a worker has {size_text(self.limit or 0)}"
         return "\n".join(
             [
-                f"{self.graph} on {self.asked.workers} workers, on paper: {self.device}",
+                f"{self.graph} on {workers}, on paper: {self.device}",
                 *figures,
                 *(f"    from {source}" for source in sources),
                 *aligned(header, cells),
-                f"best: {self.best.mesh}",
+                f"best: {best}",
                 *(f"  {reason}" for reason in self.reasons),
             ]
         )
@@ -234,11 +238,14 @@ def plan(
     """
     hint = 'as in ll.plan(cx, ll.Mesh(data=2), {"x": ("data", None)})'
     expect(mesh, Mesh | Sharding, "plan: the mesh is {}", hint)
+    if memory is not None:
+        fault, hint = f"plan: memory is {memory!r}", "give whole bytes, as in memory=80 * 2**30"
+        ArgumentError.unless_number(memory, fault, hint, low=1)
     asked = sharding(mesh, annotations) if isinstance(mesh, Mesh) else mesh
     if isinstance(graph, IR):
         ir, given = graph, Given()
     else:
-        subject = subject_of(graph)
+        subject = subject_of(graph, caller="plan")
         ir, given = subject.ir, subject.given
     figures = specification(device) if isinstance(device, str) else device
     by_axis = _links(asked.mesh, links)

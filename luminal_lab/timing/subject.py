@@ -91,15 +91,17 @@ def subject_of(
     cx: TimedSession,
     dims: Mapping[str, int] | None = None,
     passes: Iterable[PassLike] | None = None,
+    *,
+    caller: str = "compare",
 ) -> ComparedGraph:
     """Return what a session would run; `dims` are the sizes that no data gives."""
     if not isinstance(getattr(cx, "ir", None), IR) or not hasattr(cx, "parameters"):
         raise ArgumentError(
-            f"compare: {cx!r} is not a graph", hint="give the session: ll.compare(cx, [...])"
+            f"{caller}: {cx!r} is not a graph", hint=f"give the session: ll.{caller}(cx, …)"
         )
     ir = cx.ir
     if not ir.output_ids:
-        fault = "compare: nothing is retrieved, so there is nothing to compute"
+        fault = f"{caller}: nothing is retrieved, so there is nothing to compute"
         raise GraphError(fault, hint="call retrieve() on the tensors whose values you want")
     sizes = _sizes(ir, dims)
     lent = {ir[name].id: parameter for name, parameter in cx.parameters.items() if name in ir}

@@ -93,3 +93,30 @@ def test_kernels_are_measured_here_and_threads_as_well() -> None:
     assert all(row.kernels for row in paper.estimates)
     assert all(link.is_shared for link in paper.links.values())
     assert threads_link().bandwidth.how == "measured"
+
+
+def test_a_step_with_numbers_among_its_inputs_is_measured() -> None:
+    need("cc")
+    cx = ll.Graph("step")
+    y = cx.tensor((8, 4), name="x") * cx.tensor((), name="rate")
+    y.sum(0).retrieve()
+    paper = ll.plan(cx, ll.Mesh(data=2), {"x": ("data", None)}, links=SLOW)
+    assert {row.how for row in paper.estimates} == {"measured"}
+
+
+def test_no_mesh_is_the_best_where_none_has_the_memory() -> None:
+    paper = on_paper(ll.Mesh(data=1, model=1), memory=10)
+    assert str(paper).startswith("step on 1 worker, on paper")
+    assert "best: none, as a worker has 10 B" in str(paper)
+    for memory in ("16GB", 0, -1):
+        with pytest.raises(ArgumentError, match=f"^plan: memory is {memory!r}"):
+            on_paper(ll.Mesh(data=2, model=1), memory=memory)
+
+
+def test_what_is_no_graph_is_told_of_plan() -> None:
+    wrong: Any = ll.nn.Linear(3, 4)
+    with pytest.raises(
+        ArgumentError, match=r"(?s)^plan: Linear\(3, 4\).* is not a graph"
+    ) as caught:
+        ll.plan(wrong, ll.Mesh(data=2))
+    assert caught.value.hint == "give the session: ll.plan(cx, …)"
