@@ -70,6 +70,16 @@ class Engine(Protocol):
         ...
 
 
+def engine_of(caller: str, engine: Engine | None) -> Engine:
+    """Return an engine that was given, or threads."""
+    if engine is None:
+        return THREADS
+    if isinstance(engine, type) or not hasattr(engine, "unless_enough"):
+        hint = "as in engine=ll.engines.MPI(cluster); without one, workers are threads"
+        raise ArgumentError(f"{caller}: the engine is {engine!r}", hint=hint)
+    return engine
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Sharded(Pipeline):
     """Run a graph on all workers of a mesh, each of them on a device.
@@ -101,7 +111,7 @@ class Sharded(Pipeline):
         expect(plan, Sharding, "Sharded: the plan is {}", "as in ll.sharding(mesh, {…})")
         hint = "as in ll.Sharded(plan, ll.CPUCompiler())"
         expect(device, Pipeline | None, "Sharded: the device is {}", hint)
-        engine = engine or THREADS
+        engine = engine_of("Sharded", engine)
         try:
             engine.unless_enough(plan.mesh)
         except ArgumentError as error:

@@ -32,6 +32,9 @@ class Mesh:
         for name, size in axes.items():
             fault = f"Mesh: the axis {name} has {size!r} workers"
             ArgumentError.unless_number(size, fault, "give a whole number, 1 or more", low=1)
+            if not name.isidentifier() or name in ("sum", "max"):  # words of layouts
+                hint = "a name is a word such as data, and neither sum nor max"
+                raise ArgumentError(f"Mesh: an axis is called {name!r}", hint=hint)
         if not axes:
             raise ArgumentError("Mesh: it has no axes", hint="as in ll.Mesh(data=2)")
         object.__setattr__(self, "axes", tuple((name, int(size)) for name, size in axes.items()))

@@ -37,7 +37,7 @@ from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.plain import plain, read
 from luminal_lab.tensor.versions import there
-from luminal_lab.workers.compiler import DEEPEST, THREADS, Engine
+from luminal_lab.workers.compiler import DEEPEST, THREADS, Engine, engine_of
 from luminal_lab.workers.flow import Flow
 from luminal_lab.workers.job import Job, Meeting, input_of, stays, trusted
 from luminal_lab.workers.lanes import Lanes, Sent, Work
@@ -90,6 +90,10 @@ class Pipelined(Pipeline):
         hint = 'as in {"layers.0*": 0, "layers.1*": 1}'
         expect(stages, Mapping, "Pipelined: the stages are {}", hint)
         numbers = [*stages.values()]
+        hint = "give a whole number for each pattern, from 0"
+        for number in numbers:
+            fault = f"Pipelined: the stages are {numbers}"
+            ArgumentError.unless_number(number, fault, hint, low=0)
         if not numbers or {*numbers} != {*range(1 + max(numbers))}:
             raise ArgumentError(
                 f"Pipelined: the stages are {numbers}",
@@ -103,12 +107,16 @@ class Pipelined(Pipeline):
             )
         hint = "as in ll.Pipelined(stages, ll.CPUCompiler(threads=1), batch=…)"
         expect(device, Pipeline | None, "Pipelined: the device is {}", hint)
+        hint = 'give names of inputs, as in batch="x" or batch=("x", "targets")'
+        expect(batch, str | list | tuple, "Pipelined: the batch is {}", hint)
         names = (batch,) if isinstance(batch, str) else tuple(batch)
+        for name in names:
+            expect(name, str, "Pipelined: the batch has {}", hint)
         origin, calls = here(), Pipeline([Inlining()], rounds=DEEPEST)
         micro = Microbatch(int(microbatches), names, origin)
         super().__init__([calls, DeadCode(), micro, Stage(dict(stages), origin), DeadCode()])
         given = {"stages": dict(stages), "batch": names, "microbatches": int(microbatches)}
-        how = {"schedule": schedule, "device": device, "engine": engine or THREADS}
+        how = {"schedule": schedule, "device": device, "engine": engine_of("Pipelined", engine)}
         for name, value in {**given, **how}.items():
             object.__setattr__(self, name, value)
         try:

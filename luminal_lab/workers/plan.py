@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR, Node, nearest_node
+from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import Origin, here
 from luminal_lab.errors import ArgumentError, GraphError, ShapeError, counted, expect
@@ -28,6 +29,8 @@ class Annotation(NamedTuple):
     what: str | int
     words: tuple[str, ...]
     origin: Origin | None
+    tensor: tuple[str, TensorType] | None = None
+    """The graph and the type of the tensor that was the key."""
 
     @override
     def __str__(self) -> str:
@@ -62,7 +65,8 @@ class Sharding:
         found: dict[int, tuple[Annotation, Layout]] = {}
         for annotation in self.annotations:
             named = [node for node in ir if annotation.names(node)]
-            if not named:
+            tensor = annotation.tensor
+            if not named or tensor not in (None, (ir.name, named[0].type)):
                 raise self._nothing(annotation, ir)
             for node in named:
                 layout = self._layout(annotation, node)
@@ -101,6 +105,9 @@ class Sharding:
         names = [node.meta.name for node in ir if node.meta.name]
         ends = [node.name for node in ir.inputs]
         hint = nearest_node(str(annotation.what), names) or f"the inputs: {', '.join(ends[:8])}"
+        if annotation.tensor is not None:
+            graph, type = annotation.tensor
+            hint = f"it is {type} in the graph {graph}; {hint}"
         return GraphError(
             f"the annotation {annotation} names nothing in {ir.name}",
             where=annotation.where,
@@ -167,8 +174,9 @@ def _annotation(mesh: Mesh, key: object, words: Words, origin: Origin | None) ->
             where=None if origin is None else str(origin),
             hint='give the name that it has in the graph, as in "*.weight"',
         )
-    what: Any = key.id if isinstance(key, Lazy) else key
-    if not isinstance(what, (str, int)):
+    is_tensor = isinstance(key, Lazy)
+    what: Any = key.id if is_tensor else key
+    if not (is_tensor or isinstance(key, str)):
         raise ArgumentError(
             f"sharding: {key!r} is neither a name nor a tensor",
             where=None if origin is None else str(origin),
@@ -177,7 +185,15 @@ def _annotation(mesh: Mesh, key: object, words: Words, origin: Origin | None) ->
     if isinstance(what, str):
         what = what.removeprefix("%")
     listed = (words,) if isinstance(words, str) or words is None else tuple(words)
-    annotation = Annotation(what, tuple(WHOLE if word is None else word for word in listed), origin)
+    if not all(word is None or isinstance(word, str) for word in listed):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        raise ArgumentError(
+            f"sharding: {key}: the words are {words!r}",
+            where=None if origin is None else str(origin),
+            hint="each is an axis of the mesh, as in 'data', or None",
+        )
+    tensor = (key.graph.ir.name, key.node.type) if is_tensor else None
+    named = tuple(WHOLE if word is None else word for word in listed)
+    annotation = Annotation(what, named, origin, tensor)
     used = [word for word in annotation.words if word != WHOLE]
     try:
         mesh.unless_axes(f"sharding: {annotation}", used)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.errors import ArgumentError
+from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.workers.job import Job
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, Communicator, Worker
+
+METHODS = ("all_reduce", "all_gather", "all_to_all")
+"""What a communicator must have; pipelines need more."""
 
 
 class Processes:
@@ -29,6 +32,14 @@ class Processes:
     name = "processes"
 
     def __init__(self, rank: int, size: int, talk: Callable[[Mesh], Communicator]) -> None:
+        hint = "as torch.distributed says: dist.get_rank(), dist.get_world_size()"
+        fault = f"Processes: {size!r} processes"
+        ArgumentError.unless_number(size, fault, hint, low=1)
+        fault = f"Processes: the rank is {rank!r}, of {size} processes"
+        ArgumentError.unless_number(rank, fault, hint, low=0, high=size - 1)
+        if not callable(talk):
+            hint = "give a class that is made for a mesh"
+            raise ArgumentError(f"Processes: talk is {talk!r}", hint=hint)
         self.rank, self.size, self.talk = rank, size, talk
         self._talks: dict[str, Communicator] = {}
 
@@ -41,10 +52,20 @@ class Processes:
                 hint=f"start as many, as mpiexec -n {mesh.workers} python … does",
             )
 
+    def _talk(self, mesh: Mesh) -> Communicator:
+        talk = self.talk(mesh)
+        missing = [name for name in METHODS if not hasattr(talk, name)]
+        if missing:
+            raise DeviceError(
+                f"processes: {type(talk).__name__} has no {', no '.join(missing)}",
+                hint="ll.engines.Communicator lists what the methods do",
+            )
+        return talk
+
     def run(self, mesh: Mesh, job: Job) -> Sequence[Mapping[int, Array]]:
         """Return what all workers compute of what is asked for."""
         if str(mesh) not in self._talks:
-            self._talks[str(mesh)] = self.talk(mesh)
+            self._talks[str(mesh)] = self._talk(mesh)
         talk = self._talks[str(mesh)]
         token = WORKER.set(Worker(self.rank, mesh.coordinates(self.rank), talk))
         try:

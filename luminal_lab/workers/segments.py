@@ -23,6 +23,10 @@ from luminal_lab.workers.stage import MICRO, is_anywhere, stages_of
 
 Phase: TypeAlias = Literal["forward", "backward", "end"]
 PHASES: tuple[Phase, ...] = ("forward", "backward", "end")
+WHOLE_BATCH = (
+    "what is known from the whole batch alone cannot be: a batch norm, or a count of targets, "
+    "which with ignore_index=None is that of all"
+)
 
 
 class Place(NamedTuple):
@@ -107,7 +111,8 @@ class Segments:
             phase, stage = max((p.phase for p in before), default=0), self.stages[node.id]
             if isinstance(node.op, Move) and phase < 2:
                 if node.op.new > node.op.old and phase == 1:
-                    raise self._mixed(node, "it goes back and forth between stages")
+                    hint = "stages have numbers in the order in which values go through them"
+                    raise self._mixed(node, "it goes back and forth between stages", hint)
                 phase = 1 if node.op.new < node.op.old else phase
             if phase == 2 and any(id in self.varying for id in node.sources):
                 raise self._mixed(node, "it reads a sum over all microbatches, and one of them")
@@ -117,12 +122,11 @@ class Segments:
     def _stage(self, id: int) -> int:
         return self.stages.get(id, 0)
 
-    def _mixed(self, node: Node, why: str) -> GraphError:
+    def _mixed(self, node: Node, why: str, hint: str = WHOLE_BATCH) -> GraphError:
         return GraphError(
             f"pipeline: {node} cannot be computed by microbatches: {why}",
             where=str(node.meta.origin or "") or None,
-            hint="what is known from the whole batch alone cannot be: a batch norm, or a count of "
-            "targets, which with ignore_index=None is that of all",
+            hint=hint,
         )
 
     def _written(self) -> None:

@@ -24,7 +24,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Source, View
 from luminal_lab.core.ops import Add, Cast, Gather, HostCall, Input, Mul
 from luminal_lab.core.origin import Origin
-from luminal_lab.errors import GraphError, PassError, nearest
+from luminal_lab.errors import GraphError, PassError, ShapeError, nearest
 from luminal_lab.passes.base import Pass
 from luminal_lab.workers.layout import WHOLE
 from luminal_lab.workers.mesh import Mesh
@@ -53,6 +53,14 @@ def microbatches(ir: IR, batch: tuple[str, ...], count: int, origin: Origin | No
                 f"the batch {name!r} names no input of {ir.name}",
                 where=str(origin or "") or None,
                 hint=nearest(name, named) or f"the inputs: {', '.join(named[:8])}",
+            )
+    for node in (node for node in ir.inputs if any(one.names(node) for one in found)):
+        rows = node.shape[0] if node.shape else None
+        if isinstance(rows, int) and rows % count:
+            raise ShapeError(
+                f"the batch {node} has {rows} rows, which {count} microbatches do not divide",
+                where=str(origin or "") or None,
+                hint=f"microbatches={max(n for n in range(1, count) if rows % n == 0)} divides it",
             )
     return Sharding(Mesh(**{MICRO: count}), tuple(found), origin)
 

@@ -118,8 +118,9 @@ def test_back_and_forth_is_refused() -> None:
         with cx.scope(scope):
             h = h.exp() if k % 2 else h.sin()
     h.retrieve()
-    with pytest.raises(PassError, match="back and forth"):
+    with pytest.raises(PassError, match="back and forth") as caught:
         cx.compile(Pipelined({"a": 0, "b": 1}, batch="x", microbatches=2))
+    assert "numbers in the order in which values go through them" in str(caught.value)
 
 
 def test_bad_input_is_told() -> None:
@@ -130,8 +131,17 @@ def test_bad_input_is_told() -> None:
     with pytest.raises(ArgumentError, match="the schedule is"):
         Pipelined({"a": 0}, batch="x", schedule="2f2b")  # pyright: ignore[reportArgumentType]
     cx, _ = layers(2)
-    with pytest.raises(PassError, match="into 3 parts, and its size is 8"):
+    message = "the batch %x has 8 rows, which 3 microbatches do not divide"
+    with pytest.raises(PassError, match=message) as caught:
         cx.compile(Pipelined(stages(2, 2), batch=("x", "t"), microbatches=3))
+    assert caught.value.hint == "microbatches=2 divides it"
+    for batch in (None, cx["x"], 3):
+        with pytest.raises(ArgumentError, match=r"^Pipelined: the batch is "):
+            Pipelined({"a": 0}, batch=batch)  # pyright: ignore[reportArgumentType]
+    for stage in ("0", 0.0, None):
+        with pytest.raises(ArgumentError, match=r"^Pipelined: the stages are ") as caught:
+            Pipelined({"a": stage}, batch="x")  # pyright: ignore[reportArgumentType]
+        assert caught.value.hint == "give a whole number for each pattern, from 0"
     with pytest.raises(PassError, match="the batch 'y' names no input"):
         cx.compile(Pipelined(stages(2, 2), batch=("x", "y"), microbatches=2))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,47 @@ def test_an_axis_that_the_mesh_has_not() -> None:
     assert "test_plan.py" in str(caught.value.where)
     with pytest.raises(ll.ArgumentError, match="cuts two axes over data"):
         ll.sharding(ll.Mesh(data=2), {"x": ("data", "data")})
+
+
+def test_a_tensor_of_another_graph() -> None:
+    other = ll.Graph("other")
+    x = other.tensor((6, 4), name="x")
+    plan = ll.sharding(ll.Mesh(data=2), {x: ("data", None)})
+    with pytest.raises(
+        ll.PassError, match=r"annotation %0: \(data, -\) names nothing in g"
+    ) as caught:
+        graph().compile(ll.Sharded(plan))
+    assert caught.value.hint == "it is f32[6, 4] in the graph other; the inputs: x, w"
+    assert "plan = ll.sharding" in str(caught.value.where)
+
+
+@pytest.mark.parametrize("words", [(("data", "model"), None), (0, None)])
+def test_words_are_names_of_axes(words: Any) -> None:
+    with pytest.raises(ll.ArgumentError, match=r"^sharding: x: the words are ") as caught:
+        ll.sharding(ll.Mesh(data=2, model=2), {"x": words})
+    assert caught.value.hint == "each is an axis of the mesh, as in 'data', or None"
+
+
+def test_a_number_is_no_key() -> None:
+    with pytest.raises(ll.ArgumentError, match=r"^sharding: 0 is neither a name nor a tensor"):
+        ll.sharding(ll.Mesh(data=2), {0: ("data", None)})
+
+
+@pytest.mark.parametrize("name", ["", "-", "a b", "sum", "max"])
+def test_an_axis_of_a_mesh_is_a_word(name: str) -> None:
+    with pytest.raises(ll.ArgumentError, match=f"^Mesh: an axis is called {name!r}"):
+        ll.Mesh(**{name: 2})
+
+
+@pytest.mark.parametrize("engine", ["mpi", ll.engines.MPI, 3])
+def test_an_engine_is_an_engine(engine: Any) -> None:
+    for call in (
+        lambda: ll.Sharded(ll.sharding(ll.Mesh(data=2)), engine=engine),
+        lambda: ll.Pipelined({"a": 0}, batch="x", engine=engine),
+    ):
+        with pytest.raises(ll.ArgumentError, match=": the engine is ") as caught:
+            call()
+        assert "engine=ll.engines.MPI(cluster)" in str(caught.value.hint)
 
 
 def test_a_mesh_larger_than_the_engine() -> None:

@@ -75,10 +75,27 @@ def test_as_many_processes_as_workers() -> None:
         ll.Sharded(plan, engine=engine)
 
 
+def test_wrong_ranks_and_talks_are_told() -> None:
+    for rank, size in ((2, 2), (-1, 2), (0, 0)):
+        with pytest.raises(ll.errors.ArgumentError, match=r"^Processes: "):
+            ll.engines.Processes(rank, size, object)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ll.errors.ArgumentError, match=r"^Processes: talk is 3"):
+        ll.engines.Processes(0, 1, 3)  # pyright: ignore[reportArgumentType]
+    engine = ll.engines.Processes(0, 1, lambda mesh: object())  # pyright: ignore[reportArgumentType]
+    cx = ll.Graph("g")
+    cx.tensor((2,), name="x").set([1, 2]).sum().retrieve()
+    cx.compile(ll.Sharded(ll.sharding(ll.Mesh(data=1)), engine=engine))
+    message = "^processes: object has no all_reduce, no all_gather, no all_to_all"
+    with pytest.raises(ll.DeviceError, match=message):
+        cx.execute()
+
+
 def test_pipelines_need_letters() -> None:
     class Silent:
         def all_reduce(self, x: object, axis: str, kind: str) -> object:
             return x
+
+        all_gather = all_to_all = all_reduce
 
     engine = ll.engines.Processes(0, 1, lambda mesh: Silent())  # pyright: ignore[reportArgumentType]
     cx = ll.Graph("g")
