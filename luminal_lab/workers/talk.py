@@ -51,12 +51,19 @@ LEFT: Final[list[object]] = []
 
 
 def mpi() -> Any:  # noqa: ANN401  # a library without types
-    """Return mpi4py's MPI, or raise if it is not installed."""
+    """Return mpi4py's MPI, or raise if it, or the library of an MPI, is not installed."""
     try:
         from mpi4py import MPI  # noqa: PLC0415  # it starts MPI
     except ImportError as error:
         raise DeviceError(
             f"mpi: mpi4py cannot be loaded: {error}", hint='pip install "luminal-lab[mpi]"'
+        ) from error
+    except RuntimeError as error:  # a list of all files that it looked for
+        said = str(error).partition("\n")[0]
+        raise DeviceError(
+            f"mpi: mpi4py finds no MPI: {said}",
+            hint='pip install "luminal-lab[mpi]" brings one; for another one, put the '
+            "folder of its libmpi.so into LD_LIBRARY_PATH",
         ) from error
     return MPI
 

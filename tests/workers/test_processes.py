@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -73,6 +74,18 @@ def test_as_many_processes_as_workers() -> None:
     message = r"^Mesh\(data=2\) has 2 workers, and there is 1 process\n.*plan = ll\.sharding"
     with pytest.raises(ll.errors.ArgumentError, match=message):
         ll.Sharded(plan, engine=engine)
+
+
+def test_an_mpi_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Without(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise RuntimeError("cannot load MPI library\nlibmpi.so.12: no such file")
+
+    monkeypatch.setitem(sys.modules, "mpi4py", Without("mpi4py"))
+    message = r"^mpi: mpi4py finds no MPI: cannot load MPI library\n"
+    with pytest.raises(ll.DeviceError, match=message) as caught:
+        ll.engines.MPI()
+    assert "LD_LIBRARY_PATH" in str(caught.value.hint)
 
 
 def test_wrong_ranks_and_talks_are_told() -> None:
