@@ -70,6 +70,13 @@ class Engine(Protocol):
         ...
 
 
+def unless_device(caller: str, device: object, hint: str) -> None:
+    """Raise if workers cannot run on a device: on none that has workers itself."""
+    expect(device, Pipeline | None, f"{caller}: the device is {{}}", hint)
+    if hasattr(getattr(device, "engine", None), "unless_enough"):
+        raise ArgumentError(f"{caller}: the device {device} has workers of its own", hint=hint)
+
+
 def engine_of(caller: str, engine: Engine | None) -> Engine:
     """Return an engine that was given, or threads."""
     if engine is None:
@@ -110,7 +117,7 @@ class Sharded(Pipeline):
     ) -> None:
         expect(plan, Sharding, "Sharded: the plan is {}", "as in ll.sharding(mesh, {…})")
         hint = "as in ll.Sharded(plan, ll.CPUCompiler())"
-        expect(device, Pipeline | None, "Sharded: the device is {}", hint)
+        unless_device("Sharded", device, hint)
         engine = engine_of("Sharded", engine)
         try:
             engine.unless_enough(plan.mesh)

@@ -37,7 +37,7 @@ from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.plain import plain, read
 from luminal_lab.tensor.versions import there
-from luminal_lab.workers.compiler import DEEPEST, THREADS, Engine, engine_of
+from luminal_lab.workers.compiler import DEEPEST, THREADS, Engine, engine_of, unless_device
 from luminal_lab.workers.flow import Flow
 from luminal_lab.workers.job import Job, Meeting, input_of, stays, trusted
 from luminal_lab.workers.lanes import Lanes, Sent, Work
@@ -106,7 +106,7 @@ class Pipelined(Pipeline):
                 f"Pipelined: the schedule is {schedule!r}", hint='"gpipe" or "1f1b"'
             )
         hint = "as in ll.Pipelined(stages, ll.CPUCompiler(threads=1), batch=…)"
-        expect(device, Pipeline | None, "Pipelined: the device is {}", hint)
+        unless_device("Pipelined", device, hint)
         hint = 'give names of inputs, as in batch="x" or batch=("x", "targets")'
         expect(batch, str | list | tuple, "Pipelined: the batch is {}", hint)
         names = (batch,) if isinstance(batch, str) else tuple(batch)

@@ -116,6 +116,18 @@ def test_an_engine_is_an_engine(engine: Any) -> None:
         assert "engine=ll.engines.MPI(cluster)" in str(caught.value.hint)
 
 
+def test_a_device_has_no_workers_of_its_own() -> None:
+    plan = ll.sharding(ll.Mesh(data=2))
+    for call in (
+        lambda device: ll.Sharded(plan, device),
+        lambda device: ll.Pipelined({"a": 0}, device, batch="x"),
+    ):
+        for device in (ll.Sharded(plan), ll.Pipelined({"a": 0}, batch="x")):
+            with pytest.raises(ll.ArgumentError, match="has workers of its own"):
+                call(device)
+    assert ll.Sharded(plan, ll.CUDACompiler(arch="sm_90", emulate=True)).device is not None
+
+
 def test_a_mesh_larger_than_the_engine() -> None:
     plan = ll.sharding(ll.Mesh(data=65))
     with pytest.raises(ll.ArgumentError, match="has 65 workers, and threads are at most 64") as e:
