@@ -170,9 +170,9 @@ def sharding(mesh: Mesh, annotations: Mapping[Any, Words] | None = None) -> Shar
 def _annotation(mesh: Mesh, key: object, words: Words, origin: Origin | None) -> Annotation:
     if isinstance(key, Parameter):
         raise ArgumentError(
-            f"sharding: {key} is a parameter, and belongs to no graph",
+            f"sharding: {key} belongs to no graph",
             where=None if origin is None else str(origin),
-            hint='give the name that it has in the graph, as in "*.weight"',
+            hint="give the name that it has in the graph: cx.parameters lists them",
         )
     is_tensor = isinstance(key, Lazy)
     what: Any = key.id if is_tensor else key

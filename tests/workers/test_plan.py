@@ -94,6 +94,15 @@ def test_words_are_names_of_axes(words: Any) -> None:
     assert caught.value.hint == "each is an axis of the mesh, as in 'data', or None"
 
 
+def test_a_parameter_is_in_no_graph() -> None:
+    model = ll.nn.Linear(4, 8)
+    with pytest.raises(
+        ll.ArgumentError, match=r"^sharding: a parameter belongs to no graph"
+    ) as caught:
+        ll.sharding(ll.Mesh(data=2), {model.weight: ("data", None)})
+    assert "cx.parameters lists them" in str(caught.value.hint)
+
+
 def test_a_number_is_no_key() -> None:
     with pytest.raises(ll.ArgumentError, match=r"^sharding: 0 is neither a name nor a tensor"):
         ll.sharding(ll.Mesh(data=2), {0: ("data", None)})
