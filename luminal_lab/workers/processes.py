@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import ArgumentError
+from luminal_lab.workers.clocks import readings
 from luminal_lab.workers.job import Job
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, Communicator, Worker
@@ -46,8 +47,10 @@ class Processes:
         if str(mesh) not in self._talks:
             self._talks[str(mesh)] = self.talk(mesh)
         talk = self._talks[str(mesh)]
-        token = WORKER.set(Worker(self.rank, mesh.coordinates(self.rank), talk))
+        worker = Worker(self.rank, mesh.coordinates(self.rank), talk)
+        token = WORKER.set(worker)
         try:
+            worker.clock = readings(talk, mesh)
             return job.shared(talk, self.rank)
         finally:
             WORKER.reset(token)

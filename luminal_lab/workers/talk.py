@@ -24,6 +24,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import DeviceError
+from luminal_lab.workers.clocks import readings
 from luminal_lab.workers.job import place_text
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, Worker
@@ -185,6 +186,7 @@ class Talk:
         post.run, post.talk = number, self
         try:
             self.agree(digest)
+            self.worker.clock = readings(self, self.mesh)
             value = work()
             self.wait(self.all.Ibarrier(), tuple(range(self.mesh.workers)))
         except GoneError:

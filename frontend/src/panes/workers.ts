@@ -58,7 +58,7 @@ export function workers(store: Store, host: HTMLElement, live: Live): Pane {
               "ll-workers-head",
               h("strong", null, meshWords(facts.axes)),
               span("", order.length ? [isPiped() ? `${count(order.length, "value")} sent to another stage, ` : `${count(order.length, "collective")}; each worker sends `, h("strong", { title: `${whole(totalOf(order))} bytes` }, bytes(totalOf(order))), " in a run"] : "nothing is sent"),
-              span("ll-faint", facts.lanes ? `last run: ${toldOf(facts.lanes)}` : "no run to show yet: cx.execute(), and then cx.workbench(); workers of MPI have clocks of their own"),
+              span("ll-faint", facts.lanes ? `last run: ${toldOf(facts.lanes)}` : "no run to show yet: cx.execute(), and then cx.workbench()"),
             )
           : div("ll-note", "This run has one worker. In Python: cx.compile(…, ll.Sharded(ll.sharding(mesh, {…}), …))."),
       );
