@@ -266,7 +266,7 @@ def _array(
         if kind == "normal":
             return rng.integers(0, smallest, shape).astype(dtype.numpy)
         return _integers(dtype, shape, rng)
-    return _floats(dtype, shape, kind, rng, turn).astype(dtype.numpy)
+    return np.asarray(_floats(dtype, shape, kind, rng, turn)).astype(dtype.numpy)
 
 
 def _floats(
