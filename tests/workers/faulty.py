@@ -49,7 +49,8 @@ def other_clock(ahead: float) -> None:
     def clock() -> float:
         return time.perf_counter() + ahead
 
-    for module in (clocks, job, ops, turns):
+    modules: tuple[Any, ...] = clocks, job, ops, turns
+    for module in modules:
         module.perf_counter = clock
 
 

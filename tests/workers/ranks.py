@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def clocked() -> None:
     engine = ll.engines.MPI()
     other_clock(FAR * (engine.rank or 0))
     cx, _ = training()
-    program = cx.compile(ll.Sharded(ll.sharding(MESH, ROWS), engine=engine)).program
+    program: Any = cx.compile(ll.Sharded(ll.sharding(MESH, ROWS), engine=engine)).program
     cx.execute()
     how = ll.Pipelined(stages(4, 2), batch=("x", "t"), engine=engine)
     say(json.dumps([plain(program.lanes), plain(held(layers(4), layers(4), how).lanes)]))

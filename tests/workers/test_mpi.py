@@ -195,7 +195,7 @@ def test_engines_have_lanes_whatever_their_clocks_say(
         lanes = held(layers(4), layers(4), how).lanes
     else:
         cx, _ = training()
-        program = cx.compile(ll.Sharded(ll.sharding(MESH, ROWS), engine=engine)).program
+        program: Any = cx.compile(ll.Sharded(ll.sharding(MESH, ROWS), engine=engine)).program
         cx.execute()
         lanes = program.lanes
         (met,) = lanes.met  # all sums in one bucket
