@@ -301,7 +301,7 @@ class Talk:
         return self._memory[axis][:size].view(x.dtype).reshape(len(self.members[axis]), *x.shape)
 
     def _gathered(self, x: Array, axis: str, into: Array) -> list[Array]:
-        request = self.comms[axis].Iallgather(_bytes(x), _bytes(into))
+        request = self.comms[axis].Iallgather(_sent(x), _sent(into))
         self.wait(request, self.members[axis], x, into)
         return [*into]
 
@@ -314,10 +314,11 @@ class Talk:
         """Return what all give for this worker."""
         members, given = self.members[axis], np.stack(parts)
         gathered = np.empty(given.shape, given.dtype)
-        sent, got = _bytes(given), _bytes(gathered)
+        sent, got = _sent(given), _sent(gathered)
         self.wait(self.comms[axis].Ialltoall(sent, got), members, given, gathered)
         return [*gathered]
 
 
-def _bytes(x: Array) -> Array:
-    return x.reshape(-1).view(np.uint8)
+def _sent(x: Array) -> Array:
+    """Return what MPI is given: bytes, of a dtype that it does not know."""
+    return x if x.dtype.char in SUMMED else x.reshape(-1).view(np.uint8)
