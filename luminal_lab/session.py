@@ -410,10 +410,11 @@ Results: %2. Shown: 1 input, 1 mul.>
         >>> cx.workbench().subjects[0].snapshots == compilation.snapshots
         True
         """
+        from luminal_lab.viz.live.backed import with_workers  # noqa: PLC0415  # loaded when used
         from luminal_lab.viz.live.workbench import workbench  # noqa: PLC0415  # loaded when used
 
         with self.whole():
-            shown = workbench([self._backed("workbench", times, dialects)])
+            shown = workbench(with_workers(self._backed("workbench", times, dialects)))
             if not isinstance(at, str) or at:  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
                 shown.at = at
             return shown

@@ -12,7 +12,7 @@ const WORKERS: Workers = {
   sent: [[5, "all_reduce", "model", "%4", 128, "each has a term of %4"]],
   placed: [[1, "x", "[8, 4]", ["-", "-"], false], [2, "w", "[4, 4]", ["-", "model"], true]],
   lanes: {
-    workers: 2, microbatches: 0, sent: [],
+    workers: 2, microbatches: 0, sent: [], within: null,
     work: [[0, "compute", 0, 0, 1e-3], [0, "send", 0, 3e-3, 4e-3], [1, "compute", 0, 0, 3e-3], [1, "send", 0, 3e-3, 4e-3]],
     met: [["all_reduce", "model", [0, 1], 128, 3e-3, 4e-3]],
   },
@@ -38,7 +38,7 @@ export const PIPELINE: Made = {
     axes: [["stage", 2]], cuts: { "stage 0": [1, 4], "stage 1": [5] }, placed: [],
     sent: [[5, "send", "0 → 1", "%4", 128, "%6 sin is in stage 1"]],
     lanes: {
-      workers: 2, microbatches: 2, met: [],
+      workers: 2, microbatches: 2, met: [], within: 4e-6,
       work: [[0, "forward", 0, 0, 1e-3], [0, "forward", 1, 1e-3, 2e-3], [1, "forward", 0, 1e-3, 2e-3], [1, "forward", 1, 2e-3, 3e-3], [1, "end", -1, 3e-3, 4e-3]],
       sent: [[0, 1, "%9", 64, 1e-3, 1e-3], [0, 1, "%9", 64, 2e-3, 2e-3]],
     },

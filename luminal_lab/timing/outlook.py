@@ -9,7 +9,8 @@ the figures of the device allow. Nothing overlaps. All of it is on paper, and sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal, NamedTuple, TypeVar
@@ -76,6 +77,24 @@ class Silent:
         """Return its own parts."""
         del axis
         return parts
+
+    def send(self, x: Array, to: int, tag: int) -> None:
+        """Send nothing."""
+
+    def receive(self, into: Array, source: int, tag: int) -> None:
+        """Take zeros."""
+        del source, tag
+        into[...] = 0
+
+
+@contextmanager
+def alone(mesh: Mesh) -> Generator[None]:
+    """Let this thread run the program of a worker, without the others of its mesh."""
+    token = WORKER.set(Worker(0, mesh.coordinates(0), Silent(mesh)))
+    try:
+        yield
+    finally:
+        WORKER.reset(token)
 
 
 class OnPaper:
@@ -359,11 +378,8 @@ def _alone(worker: Compilation, mesh: Mesh) -> tuple[float, dict[str, float]]:
         return data[node.id]
 
     environment = Environment(data_of, dims)
-    token = WORKER.set(Worker(0, mesh.coordinates(0), Silent(mesh)))
-    try:
+    with alone(mesh):
         timings = measured(worker, environment, rounds=ROUNDS, warm_up=WARM_UP)
-    finally:
-        WORKER.reset(token)
     return min(timings.whole), timings.by_kernel()
 
 

@@ -15,8 +15,13 @@ from luminal_lab.errors import DefinitionError, DimError
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.workers.ops import Collective, OwnPlace, Reshard
+from luminal_lab.workers.pipe_ops import Move, Receive, Send
 
-NO_WORK = (Source, View, ops.After, ops.CustomGradient, ops.GraphBreak, ops.Pick, ops.StopGradient)
+NO_WORK = (
+    *(Source, View, ops.After, ops.CustomGradient, ops.GraphBreak, ops.Pick, ops.StopGradient),
+    *(Reshard, Move, OwnPlace),
+)
 """Ops that only locate a value, or make it out of nothing."""
 
 
@@ -103,7 +108,7 @@ def _flops(ir: IR, node: Node, dims: Mapping[str, int]) -> int | None:
     match node.op:
         case ops.Contiguous() | ops.Cast() | ops.Bitcast() | ops.Gather():
             return 0
-        case ops.Update() | ops.Where():
+        case ops.Update() | ops.Where() | Collective() | Send() | Receive():
             return 0
         case Reduce():
             return _size(ir[node.sources[0]].type, dims)

@@ -10,6 +10,7 @@ A run cuts the inputs, runs all workers, and puts their parts of the outputs tog
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.plain import read
 from luminal_lab.tensor.versions import Later, there
 from luminal_lab.workers.bucket import Bucketing
 from luminal_lab.workers.communication import Communication
@@ -210,7 +212,7 @@ class ShardedProgram:
         self.flow = Flow(ir, self.mesh, how.plan.inputs(ir), wishes=False)
         self.specialise = specialise
         self._workers: dict[tuple[int, ...], Workers] = {}
-        self._tracks: dict[int, Track] | None = None
+        self._tracks: dict[int, Track | str] | None = None
         self.workers = self.for_outputs(ir.output_ids)
 
     @property
@@ -225,15 +227,12 @@ class ShardedProgram:
 
     @property
     def lanes(self) -> Lanes:
-        """When each worker did what in the last run, if they are threads of this process."""
+        """When each worker did what in the last run."""
         if self._tracks is None:
             raise NotComputedError("lanes: nothing has run yet", hint="run cx.execute()")
-        if len(self._tracks) < self.mesh.workers:
-            raise NotComputedError(
-                f"lanes: workers of {self.how.engine.name} have clocks of their own",
-                hint="without engine= they are threads of this process",
-            )
-        return lanes_of(self.mesh, [self._tracks[rank] for rank in range(self.mesh.workers)])
+        tracks = [self._tracks[rank] for rank in range(self.mesh.workers)]
+        read_ones = [read(Track, json.loads(t)) if isinstance(t, str) else t for t in tracks]
+        return lanes_of(self.mesh, read_ones)
 
     def layout(self, node: Node | int | str) -> Layout:
         """Return the layout of a value; `*` marks axes of which a worker makes any part."""

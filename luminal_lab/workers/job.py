@@ -78,8 +78,8 @@ class Job(ABC):
         default_factory=dict[int, "Array | Later"], kw_only=True
     )
     """The whole values, once they are put together."""
-    tracks: dict[int, Track] = field(default_factory=dict[int, Track], kw_only=True)
-    """When each worker of this process did what."""
+    tracks: dict[int, Track | str] = field(default_factory=dict[int, "Track | str"], kw_only=True)
+    """When each worker did what; as JSON, what one elsewhere has told."""
 
     @abstractmethod
     def __call__(self, rank: int) -> dict[int, Array]:
@@ -214,17 +214,14 @@ class PartsJob(Job):
             return own[node.id]
 
         environment = self.environment._replace(data=data, probes={}, versions=self.versions)
-        worker = WORKER.get()
-        assert worker is not None, "the engine has set it"
-        compiled, worker.visits, start = self.compiled(rank), [], perf_counter()
-        made = values(compiled, environment, self.wanted.keys())
-        self.tracks[rank] = Track(start, perf_counter(), tuple(worker.visits))
-        worker.visits = None
+        made, self.tracks[rank] = tracked(self.compiled(rank), environment, self.wanted.keys())
         return made
 
     def shared(self, talk: Communicator, rank: int) -> list[dict[int, Array]]:
         """Return what all workers compute of what is asked for, here this one does its parts."""
         own = self(rank)
+        for other, text in enumerate(told(talk, self.mesh, json.dumps(self.tracks[rank]))):
+            self.heard(other, text)
         made: list[dict[int, Array]] = [{} for _ in range(self.mesh.workers)]
         for local, part in self.wanted.items():
             whole = gathered(talk, self.mesh, part.layout, own[local])
@@ -274,7 +271,8 @@ class PartsJob(Job):
         return [self.compiled(0).ir]
 
     def heard(self, rank: int, text: str) -> None:
-        """There is nothing to tell but the values."""
+        """It is read when somebody wants to see it."""
+        self.tracks[rank] = text
 
 
 def _numbered(ids: Sequence[int]) -> dict[int, int]:
@@ -294,6 +292,25 @@ def gathered(talk: Communicator, mesh: Mesh, layout: Layout, x: Array) -> Array:
         if word in mesh.sizes:
             x = np.concatenate(talk.all_gather(x, word), dim)
     return x
+
+
+def told(talk: Communicator, mesh: Mesh, text: str) -> list[str]:
+    """Return what each worker tells all of them."""
+    own = np.frombuffer(text.encode(), np.uint8)
+    sizes = _everybody(talk, mesh, np.array([own.size]))
+    given = np.zeros(sizes.max(), np.uint8)
+    given[: own.size] = own
+    texts = _everybody(talk, mesh, given)
+    return [row[: int(size[0])].tobytes().decode() for row, size in zip(texts, sizes, strict=True)]
+
+
+def _everybody(talk: Communicator, mesh: Mesh, x: Array) -> Array:
+    """Return what all workers of a mesh give, in a row for each."""
+    own = x.shape
+    for axis, size in reversed(mesh.axes):
+        if size > 1:
+            x = np.stack(talk.all_gather(x, axis))
+    return x.reshape(mesh.workers, *own)
 
 
 def meetings(ir: IR) -> list[Node]:
@@ -325,6 +342,19 @@ def values(compiled: Compilation, environment: Environment, wanted: Set[int]) ->
     return compiled.runner.run(environment, wanted, stored)
 
 
+def tracked(
+    compiled: Compilation, environment: Environment, wanted: Set[int]
+) -> tuple[dict[int, Array], Track]:
+    """Return the values of a worker's nodes, and when it did what."""
+    worker = WORKER.get()
+    assert worker is not None, "the engine has set it"
+    worker.visits, start = [], perf_counter()
+    made = values(compiled, environment, wanted)
+    track = Track(start, perf_counter(), tuple(worker.visits), worker.clock)
+    worker.visits = None
+    return made, track
+
+
 def where(
     mesh: Mesh, layout: Layout, shape: Sequence[int], place: Mapping[str, int]
 ) -> tuple[slice, ...]:
@@ -338,4 +368,4 @@ def where(
     )
 
 
-__all__ = ["Job", "PartsJob", "Texts", "meetings", "values", "where"]
+__all__ = ["Job", "PartsJob", "Texts", "meetings", "told", "tracked", "values", "where"]

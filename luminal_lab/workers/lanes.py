@@ -23,9 +23,10 @@ from typing_extensions import override
 from luminal_lab.display import Displayed
 from luminal_lab.errors import counted
 from luminal_lab.tensor.arguments import told_object
+from luminal_lab.workers.clocks import clocks_of
 from luminal_lab.workers.layout import around_a_ring
 from luminal_lab.workers.mesh import Mesh
-from luminal_lab.workers.ops import Visit
+from luminal_lab.workers.ops import Reading, Visit
 
 WIDE = 72
 """The characters of a lane."""
@@ -81,6 +82,13 @@ class Track(NamedTuple):
     start: float
     end: float
     visits: tuple[Visit, ...]
+    clock: tuple[Reading, ...] = ()
+    """What compares the clock with those of others, which are elsewhere."""
+
+    def by(self, ahead: float) -> Track:
+        """Return the same by another clock, which this one is ahead of."""
+        visits = [v._replace(came=v.came - ahead, left=v.left - ahead) for v in self.visits]
+        return Track(self.start - ahead, self.end - ahead, tuple(visits), self.clock)
 
 
 @told_object("lanes")
@@ -96,6 +104,8 @@ class Lanes(Displayed):
     kept: tuple[int, ...] = ()
     """The most microbatches whose values each worker kept at once."""
     met: tuple[Met, ...] = ()
+    within: float | None = None
+    """By how many seconds the clock of a worker may be off; None if all have the same one."""
 
     @property
     def turns(self) -> tuple[Work, ...]:
@@ -140,10 +150,13 @@ class Lanes(Displayed):
 
     @property
     def told(self) -> str:
-        """How much of it is bubbles, in words."""
+        """How much of it is bubbles, and how exact the clocks are, in words."""
+        clocks = "" if self.within is None else f"; clocks ± {1e3 * self.within:.3f} ms"
         if not self.microbatches:
-            return f"{self.bubbles:.0%} of it waiting at {counted(len(self.met), 'collective')}"
-        return f"{self.bubbles:.0%} bubbles, {self.formula:.0%} if stages took equally long"
+            met = counted(len(self.met), "collective")
+            return f"{self.bubbles:.0%} of it waiting at {met}{clocks}"
+        formula = f"{self.formula:.0%} if stages took equally long"
+        return f"{self.bubbles:.0%} bubbles, {formula}{clocks}"
 
     @override
     def __repr__(self) -> str:
@@ -152,6 +165,8 @@ class Lanes(Displayed):
 
 def lanes_of(mesh: Mesh, tracks: Sequence[Track]) -> Lanes:
     """Return the lanes of workers that run the same graph: the k-th collective is one for all."""
+    clocks = clocks_of(mesh, [track.clock for track in tracks])
+    tracks = [track.by(ahead) for track, ahead in zip(tracks, clocks.ahead, strict=True)]
     first, count = min(track.start for track in tracks), mesh.workers
     work, met = list[Work](), list[Met]()
     free = [track.start for track in tracks]
@@ -161,17 +176,17 @@ def lanes_of(mesh: Mesh, tracks: Sequence[Track]) -> Lanes:
             work.append(Work(worker, phase, number, start - first, end - first))
 
     for number, seen in enumerate(zip(*(track.visits for track in tracks), strict=True)):
-        op = seen[0].op
-        for group in dict.fromkeys(mesh.group(rank, op.axis) for rank in range(count)):
+        op, axis = seen[0].op, seen[0].axis
+        for group in dict.fromkeys(mesh.group(rank, axis) for rank in range(count)):
             there = max(seen[rank].came for rank in group)
-            size = around_a_ring(op.name, seen[group[0]].bytes, len(group))
+            size = around_a_ring(op, seen[group[0]].bytes, len(group))
             assert isinstance(size, int), "the bytes are those of an array"
             end = max(seen[rank].left for rank in group)
-            met.append(Met(op.name, op.axis, group, size, there - first, end - first))
+            met.append(Met(op, axis, group, size, there - first, end - first))
             for rank in group:
                 turn(rank, "compute", number, free[rank], seen[rank].came)
                 turn(rank, "send", number, there, seen[rank].left)
                 free[rank] = seen[rank].left
     for rank, track in enumerate(tracks):
         turn(rank, "compute", len(track.visits), free[rank], track.end)
-    return Lanes(count, 0, tuple(work), (), (), tuple(met))
+    return Lanes(count, 0, tuple(work), (), (), tuple(met), clocks.within)

@@ -63,8 +63,17 @@ class Letters(Protocol):
 class Visit(NamedTuple):
     """A collective as one worker saw it: what it gave, when it came, and when it left."""
 
-    op: Collective
+    op: str
+    axis: str
     bytes: int
+    came: float
+    left: float
+
+
+class Reading(NamedTuple):
+    """When a worker came to an exchange that compares clocks, and when it left; see `clocks`."""
+
+    axis: str
     came: float
     left: float
 
@@ -82,6 +91,8 @@ class Worker:
     """Whether it waits there for the others."""
     visits: list[Visit] | None = None
     """The collectives of this run, if somebody wants to know when they were."""
+    clock: tuple[Reading, ...] = ()
+    """What compares its clock with those of others, if they have others."""
 
 
 WORKER: ContextVar[Worker | None] = ContextVar("worker", default=None)
@@ -105,7 +116,7 @@ def _meeting(op: Collective, x: Array) -> Generator[Communicator]:
     worker.met, came = id(op), perf_counter()
     yield worker.communicator
     if worker.visits is not None:
-        worker.visits.append(Visit(op, x.nbytes, came, perf_counter()))
+        worker.visits.append(Visit(op.name, op.axis, x.nbytes, came, perf_counter()))
 
 
 def letters_of(worker: Worker) -> Letters:

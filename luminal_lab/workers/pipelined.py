@@ -37,9 +37,10 @@ from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.plain import plain, read
 from luminal_lab.tensor.versions import there
+from luminal_lab.workers.clocks import clocks_of
 from luminal_lab.workers.compiler import DEEPEST, THREADS, Engine, engine_of, unless_device
 from luminal_lab.workers.flow import Flow
-from luminal_lab.workers.job import Job, Meeting, input_of, stays, trusted
+from luminal_lab.workers.job import Job, Meeting, input_of, stays, told, trusted
 from luminal_lab.workers.lanes import Lanes, Sent, Work
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, AllReduce, Communicator, letters_of
@@ -256,8 +257,8 @@ def act_of(segments: Segments, place: Place) -> Act:
     return Act(place.phase, inputs, tuple((id, at[local]) for id, local in segment.made.items()))
 
 
-TOLD = 1 << 20
-"""The tag from which on workers tell each other what they have made; others are ids of nodes."""
+MADE = 1 << 20
+"""The tag from which on workers send each other what they have made; others are ids of nodes."""
 
 
 @dataclass(frozen=True)
@@ -283,16 +284,10 @@ class StagesJob(Job):
         letters, others = letters_of(worker), [k for k in range(self.mesh.workers) if k != rank]
         found: list[dict[int, Array]] = [{} for _ in range(self.mesh.workers)]
         found[rank] = self(rank)
-        told = np.frombuffer(json.dumps(plain(self.done[rank])).encode(), np.uint8)
-        for other in others:
-            letters.send(as_bytes(np.array([told.size])), other, TOLD)
-            letters.send(told, other, TOLD + 1)
-        for other in others:
-            letters.receive(as_bytes(size := np.zeros(1, np.int64)), other, TOLD)
-            letters.receive(text := np.zeros(int(size[0]), np.uint8), other, TOLD + 1)
-            self.heard(other, text.tobytes().decode())
+        for other, text in enumerate(told(talk, self.mesh, json.dumps(plain(self.done[rank])))):
+            self.heard(other, text)
         for number, (local, (whole, _, _)) in enumerate(self.wanted.items()):
-            tag, home = TOLD + 2 + number, self.program.homes[local]
+            tag, home = MADE + number, self.program.homes[local]
             if home == rank:
                 for other in others:
                     letters.send(as_bytes(np.ascontiguousarray(found[rank][local])), other, tag)
@@ -350,9 +345,9 @@ class StagesJob(Job):
     def lanes(self) -> Lanes:
         """Return when each worker did what."""
         done = [self.done[rank] for rank in range(self.mesh.workers)]
-        first, how = done[0], self.program.how
-        # Processes of one machine have one clock; others are taken to begin at the same moment.
-        late = [one.began - first.began if one.host == first.host else 0.0 for one in done]
+        how, clocks = self.program.how, clocks_of(self.mesh, [one.clock for one in done])
+        began = [one.began - ahead for one, ahead in zip(done, clocks.ahead, strict=True)]
+        late = [one - min(began) for one in began]
         work, sent = list[Work](), list[Sent]()
         for rank, one in enumerate(done):
             begun = late[rank]
@@ -364,9 +359,11 @@ class StagesJob(Job):
                         times[source, moved.tag].append(moved.at + late[source])
             for source, tag, size, end in one.received:
                 at = times[source, tag].pop(0)
-                sent.append(Sent(source, rank, f"%{tag}", size, at, end + begun))
+                sent.append(Sent(source, rank, f"%{tag}", size, at, max(at, end + begun)))
         kept = tuple(one.kept for one in done)
-        return Lanes(how.workers, how.microbatches, tuple(work), tuple(sent), kept)
+        return Lanes(
+            how.workers, how.microbatches, tuple(work), tuple(sent), kept, (), clocks.within
+        )
 
 
 class PipelinedProgram:

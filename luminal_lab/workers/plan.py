@@ -163,11 +163,12 @@ def sharding(mesh: Mesh, annotations: Mapping[Any, Words] | None = None) -> Shar
     hint = 'give a dict, as in {"x": ("data", None)}'
     expect(annotations, Mapping | None, "sharding: the annotations are {}", hint)
     origin = here()
-    listed = [_annotation(mesh, key, words, origin) for key, words in (annotations or {}).items()]
+    listed = [annotated(mesh, key, words, origin) for key, words in (annotations or {}).items()]
     return Sharding(mesh, tuple(listed), origin)
 
 
-def _annotation(mesh: Mesh, key: object, words: Words, origin: Origin | None) -> Annotation:
+def annotated(mesh: Mesh, key: object, words: Words, origin: Origin | None) -> Annotation:
+    """Return how one value is cut, as it is written at a line, or raise if it cannot be."""
     if isinstance(key, Parameter):
         raise ArgumentError(
             f"sharding: {key} belongs to no graph",

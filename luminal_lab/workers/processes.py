@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.workers.clocks import readings
 from luminal_lab.workers.job import Job
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, Communicator, Worker
@@ -67,8 +68,10 @@ class Processes:
         if str(mesh) not in self._talks:
             self._talks[str(mesh)] = self._talk(mesh)
         talk = self._talks[str(mesh)]
-        token = WORKER.set(Worker(self.rank, mesh.coordinates(self.rank), talk))
+        worker = Worker(self.rank, mesh.coordinates(self.rank), talk)
+        token = WORKER.set(worker)
         try:
+            worker.clock = readings(talk, mesh)
             return job.shared(talk, self.rank)
         finally:
             WORKER.reset(token)

@@ -30,7 +30,7 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import as_pass
 from luminal_lab.plain import plain, read
 from luminal_lab.trust import allow
-from luminal_lab.workers.job import meetings, values
+from luminal_lab.workers.job import meetings, tracked
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.talk import GoneError, Post, Talk
 from luminal_lab.workers.turns import Script, Turns, gone_through
@@ -168,8 +168,8 @@ def _parts(words: Mapping[str, Any]) -> Prepared:
             return own[node.id]
 
         environment = environment._replace(data=value, versions=versions)
-        made = values(compiled, environment, {outputs[at] for at in wanted})
-        return Made({at: made[outputs[at]] for at in wanted})
+        made, track = tracked(compiled, environment, {outputs[at] for at in wanted})
+        return Made({at: made[outputs[at]] for at in wanted}, json.dumps(track))
 
     return Prepared(work, {id(node.op): k for k, node in enumerate(meetings(compiled.ir))})
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import DeviceError
+from luminal_lab.workers.clocks import readings
 from luminal_lab.workers.job import place_text
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, Worker
@@ -192,6 +193,7 @@ class Talk:
         post.run, post.talk = number, self
         try:
             self.agree(digest)
+            self.worker.clock = readings(self, self.mesh)
             value = work()
             self.wait(self.all.Ibarrier(), tuple(range(self.mesh.workers)))
         except GoneError:
@@ -306,7 +308,7 @@ class Talk:
         return self._memory[axis][:size].view(x.dtype).reshape(len(self.members[axis]), *x.shape)
 
     def _gathered(self, x: Array, axis: str, into: Array) -> list[Array]:
-        request = self.comms[axis].Iallgather(_bytes(x), _bytes(into))
+        request = self.comms[axis].Iallgather(_sent(x), _sent(into))
         self.wait(request, self.members[axis], x, into)
         return [*into]
 
@@ -319,10 +321,11 @@ class Talk:
         """Return what all give for this worker."""
         members, given = self.members[axis], np.stack(parts)
         gathered = np.empty(given.shape, given.dtype)
-        sent, got = _bytes(given), _bytes(gathered)
+        sent, got = _sent(given), _sent(gathered)
         self.wait(self.comms[axis].Ialltoall(sent, got), members, given, gathered)
         return [*gathered]
 
 
-def _bytes(x: Array) -> Array:
-    return x.reshape(-1).view(np.uint8)
+def _sent(x: Array) -> Array:
+    """Return what MPI is given: bytes, of a dtype that it does not know."""
+    return x if x.dtype.char in SUMMED else x.reshape(-1).view(np.uint8)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from socket import gethostname
 from time import perf_counter
 from typing import Literal, NamedTuple, TypeAlias, cast
 
@@ -21,7 +20,7 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.workers.job import Meeting, values
 from luminal_lab.workers.lanes import Work
 from luminal_lab.workers.layout import Kind
-from luminal_lab.workers.ops import WORKER, Communicator, Letters, Worker, letters_of
+from luminal_lab.workers.ops import WORKER, Communicator, Letters, Reading, Worker, letters_of
 from luminal_lab.workers.pipe_ops import Receive, Send
 from luminal_lab.workers.segments import PHASES
 from luminal_lab.workers.stage import MICRO
@@ -110,7 +109,8 @@ class Done:
 
     began: float = field(default_factory=perf_counter)
     """By the clock of its machine."""
-    host: str = field(default_factory=gethostname)
+    clock: tuple[Reading, ...] = ()
+    """What compares the clock with those of others."""
     work: list[Work] = field(default_factory=list[Work])
     sent: list[Moved] = field(default_factory=list[Moved])
     received: list[Moved] = field(default_factory=list[Moved])
@@ -167,7 +167,7 @@ class Turns:
             act.phase: (act, compilation)
             for act, compilation in zip(script.acts, compiled, strict=True)
         }
-        self.worker, self.rank, self.done = worker, worker.rank, Done()
+        self.worker, self.rank, self.done = worker, worker.rank, Done(clock=worker.clock)
         self.began = self.done.began
         self.noted = Noted(worker, self.done)
         self.joined = dict(script.sums)

@@ -11,7 +11,7 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.workers.communication import Communication
 from luminal_lab.workers.compiler import ShardedProgram
 from luminal_lab.workers.flow import Flow
-from luminal_lab.workers.plan import Annotation, sharding
+from luminal_lab.workers.plan import Annotation, annotated
 from luminal_lab.workers.shard import Shard
 
 
@@ -37,9 +37,9 @@ def what_if(compilation: Compilation, changed: Mapping[str, Sequence[str]]) -> C
     others = dict[int, Annotation]()
     for name, words in changed.items():
         UnknownNameError.unless_known(name, named, f"what if: {ir.name} has no value {name!r}")
-        (asked,) = sharding(plan.mesh, {name: words}).annotations
+        asked = annotated(plan.mesh, name, words, None)  # it stands at no line
         what = named[name] if {*"*?["} & {*name} or ir[named[name]].meta.name is None else name
-        others[named[name]] = asked._replace(what=what, origin=None)
+        others[named[name]] = asked._replace(what=what)
     kept = [
         annotation._replace(what=node.id)
         for annotation in plan.annotations

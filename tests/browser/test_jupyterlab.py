@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.judge import judged
 from tests.browser.jupyterlab import LONG, Notebook, Server, start
 from tests.foreign import Foreign
 from tests.needs import need
@@ -17,6 +18,22 @@ x = cx.tensor((4, 8), name="x").set([[1.0] * 8] * 4)
 with cx.scope("head"):
     y = x.softmax(-1).retrieve()
 """
+MLP = """\
+import numpy as np
+import luminal_lab as ll
+cx = ll.Graph("mlp")
+x, w1, w2 = (cx.tensor(shape, name=name) for name, shape in
+             (("x", (8, 16)), ("w1", (16, 32)), ("w2", (32, 4))))
+for one in (x, w1, w2):
+    one.set(np.full([int(str(dim)) for dim in one.shape], 0.5, "float32"))
+((x @ w1).relu() @ w2).retrieve()
+plan = ll.sharding(ll.Mesh(data=2, model=2), {"w1": (None, "model"), "w2": ("model", None)})
+compiled = cx.compile(ll.Sharded(plan))
+cx.execute()
+w = cx.workbench()
+w
+"""
+ENDS = "one => one.getBoundingClientRect().bottom"
 SEARCH = """\
 import luminal_lab as ll
 from tests.viz.searches import of_a_kernel
@@ -258,6 +275,38 @@ def test_a_kernel_answers_all_that_a_workbench_asks(bench: tuple[Notebook, Any])
     root.get_by_text("measured here").first.wait_for()
     # The session's own compile is as it was.
     assert notebook.python("print(len(cx.launches))") == "1"
+
+
+def test_another_cut_is_tried_and_the_kernel_says_what_would_be_sent(server: Server, tab: Any):
+    server.write("workers.ipynb", [MLP])
+    notebook = Notebook(tab, server, "workers.ipynb")
+    notebook.run()
+    root = tab.locator(".ll-root")
+    root.get_by_role("tab", name="workers").click()
+    root.locator(".ll-workers-lanes svg").wait_for()
+    assert "each worker sends 128 B in a run" in root.locator(".ll-workers-head").inner_text()
+    rows, columns = (root.get_by_role("combobox", name=f"axis {at} of x") for at in (0, 1))
+    rows.select_option("data")
+    told = root.locator(".ll-tried")
+    told.wait_for()
+    assert told.inner_text().startswith("128 B → 64 B from each worker in a run")
+    assert told.locator(".ll-fell").count() == 1
+    columns.select_option("model")  # of which the first product needs all
+    told.get_by_text("128 B → 192 B from each worker in a run").wait_for()
+    assert "all_gather of %x over model, 128 B: " in told.inner_text()
+    assert told.evaluate(ENDS) <= root.evaluate(ENDS) + 1  # who asks sees the answer
+    assert not judged(root)
+    rows.select_option("model")
+    sorry = root.locator(".ll-tryit ~ .ll-answer .ll-sorry")
+    sorry.wait_for()
+    assert sorry.inner_text().splitlines() == [
+        "sharding: x: (model, model) cuts two axes over model",
+        "hint: an axis of the mesh can cut one axis of a value",
+    ]
+    root.get_by_role("button", name="As it was").click()
+    assert rows.input_value() == columns.input_value() == "-"
+    # The session's own compile is as it was.
+    assert notebook.python("print(compiled.communication.bytes)") == "128"
 
 
 def test_a_page_is_exported_from_a_notebook(server: Server, tab: Any, tmp_path: Path):

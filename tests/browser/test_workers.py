@@ -37,6 +37,10 @@ def test_a_mesh_is_seen_in_colours_bytes_and_lanes(page: Any, tmp_path: Path):
     bar = page.locator(".ll-graph .ll-sent-bar").last
     bar.wait_for(state="attached")
     assert float(bar.get_attribute("width")) > 20
+    # What each worker runs, with its collective and the sources of its kernels.
+    page.get_by_role("combobox", name="run").select_option("mlp, on each worker")
+    assert "on each worker" in page.locator(".ll-root").inner_text()
+    page.locator(".ll-graph text", has_text="all_reduce").last.wait_for(state="attached")
 
 
 @pytest.mark.parametrize("width", [420, 1400])

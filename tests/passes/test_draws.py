@@ -202,3 +202,9 @@ def test_long_sizes_are_equal_and_end_where_values_would_be_too_many():
     assert "long" not in [one.kind for one in drawn(one_input(DType.float32))]
     few = drawn(one_input(DType.float32, "n").replace("graph g(", "graph g[n: 1..5]("))
     assert {one.data[0].size for one in few} == {2, 5, 1}
+
+
+@pytest.mark.parametrize("dtype", [DType.float32, DType.bfloat16, DType.int32, DType.bool_])
+def test_a_scalar_is_an_array_too(dtype: DType):
+    for sample in drawn(one_input(dtype, "")):
+        assert isinstance(sample.data[0], np.ndarray)

@@ -63,6 +63,20 @@ def test_a_call_asks_for_what_its_definition_does_and_a_function_for_nobody_know
     assert work_of(ir, host, {}) == Work(None, 128, 128, DType.float32)
 
 
+@pytest.mark.parametrize(
+    ("line", "moved"),
+    [
+        ('reshard{old = "data", new = "-"} %x : f32[4]', 0),
+        ("move{old = 0, new = 1} %x : f32[4]", 0),
+        ('all_reduce{axis = "data", kind = sum} %x : f32[4]', 32),
+    ],
+)
+def test_what_is_sent_computes_nothing(line: str, moved: int):
+    ir = parse(f"graph g(%x: f32[4]) -> (%y) {{ %y = {line} }}")
+    work = work_of(ir, ir["y"], {})
+    assert (work.flops, work.bytes if is_work(ir["y"]) else 0) == (0, moved)
+
+
 def test_whole_numbers_have_no_limit_by_the_rate_of_floats():
     sums = "sum k < 8: f32(sum l < 1000: i32(a[i, k, l]) * i32(b[k, l])) * s[i, k]"
     definition = parse_definition(

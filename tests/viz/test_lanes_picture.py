@@ -22,3 +22,5 @@ def test_workers_that_meet_have_a_line_across_their_lanes() -> None:
     picture = lanes_picture(Lanes(2, 0, (*work, *others), (), (), (met,)), theme="light")
     assert "all_reduce over model: each worker sends 128 bytes" in picture.svg
     assert picture.text == "Lanes of 2 workers: 17% of it waiting at 1 collective."
+    lanes = Lanes(2, 0, (*work, *others), (), (), (met,), within=4e-6)
+    assert "waiting at 1 collective; clocks ± 0.004 ms" in lanes_picture(lanes).svg

@@ -5,12 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from typing import Any
 
 import numpy as np
 
 import luminal_lab as ll
+from luminal_lab.plain import plain
 from luminal_lab.workers import patience
-from tests.workers.faulty import ROWS, faulty, held, layers, staged, stages, training
+from tests.workers.faulty import (
+    FAR,
+    ROWS,
+    faulty,
+    held,
+    layers,
+    other_clock,
+    staged,
+    stages,
+    training,
+)
 
 MESH = ll.Mesh(data=2)
 
@@ -32,6 +44,17 @@ def say(line: str) -> None:
     """Print a line as a whole, so that those of two processes are not mixed."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+def clocked() -> None:
+    """Run in parts and in stages, by clocks that are far from each other; print both lanes."""
+    engine = ll.engines.MPI()
+    other_clock(FAR * (engine.rank or 0))
+    cx, _ = training()
+    program: Any = cx.compile(ll.Sharded(ll.sharding(MESH, ROWS), engine=engine)).program
+    cx.execute()
+    how = ll.Pipelined(stages(4, 2), batch=("x", "t"), engine=engine)
+    say(json.dumps([plain(program.lanes), plain(held(layers(4), layers(4), how).lanes)]))
 
 
 def gathered() -> None:
@@ -124,5 +147,5 @@ def too_many() -> None:
 
 
 if __name__ == "__main__":
-    CALLS = [trained, gathered, piped, stage_raises, raises, hangs, differs, too_many]
+    CALLS = [trained, clocked, gathered, piped, stage_raises, raises, hangs, differs, too_many]
     {call.__name__: call for call in CALLS}[sys.argv[1]]()

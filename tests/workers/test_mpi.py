@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.plain import read
 from luminal_lab.workers import seat
+from luminal_lab.workers.lanes import Lanes
 from tests.needs import need
-from tests.workers.faulty import ROWS, faulty, held, layers, staged, stages, training
+from tests.workers.faulty import FAR, ROWS, faulty, held, layers, staged, stages, training
 
 pytestmark = pytest.mark.needs("mpi4py", "ipyparallel", "mpiexec")
 ROOT = Path(__file__).resolve().parents[2]
@@ -177,9 +179,42 @@ def test_engines_run_pipelines(engine: ll.engines.MPI, schedule: Any) -> None:
     lanes = held(layers(4), layers(4), how).lanes
     sent = [(one.source, one.to, one.bytes) for one in lanes.sent]
     assert sorted(sent) == [(0, 1, 64)] * 4 + [(1, 0, 64)] * 4
-    assert all(one.start <= one.end for one in lanes.sent)  # by one clock, about
+    assert all(one.start <= one.end for one in lanes.sent)
     assert lanes.kept == ((4, 1) if schedule == "gpipe" else (2, 1))
     assert {work.label for work in lanes.work} >= {"F0", "B3", "E"}
+
+
+@pytest.mark.parametrize("is_piped", [False, True], ids=["sharded", "pipelined"])
+def test_engines_have_lanes_whatever_their_clocks_say(
+    engine: ll.engines.MPI, is_piped: bool
+) -> None:
+    late = "from mpi4py import MPI; import tests.workers.faulty as f; f.other_clock({} * f.FAR)"
+    on_engines(engine, late.format("MPI.COMM_WORLD.rank"))
+    if is_piped:
+        how = ll.Pipelined(stages(4, 2), ONE, batch=("x", "t"), microbatches=4, engine=engine)
+        lanes = held(layers(4), layers(4), how).lanes
+    else:
+        cx, _ = training()
+        program: Any = cx.compile(ll.Sharded(ll.sharding(MESH, ROWS), engine=engine)).program
+        cx.execute()
+        lanes = program.lanes
+        (met,) = lanes.met  # all sums in one bucket
+        assert (met.op, met.axis, met.workers) == ("all_reduce", "data", (0, 1))
+        assert met.bytes == program.communication.bytes
+    on_engines(engine, late.format(0))
+    together(lanes)
+
+
+def together(lanes: Lanes) -> None:
+    """Assert that workers whose clocks are far from each other work at the same time."""
+    assert {work.worker for work in lanes.work} == {0, 1}
+    assert lanes.within is not None
+    assert 0 < lanes.within < FAR / 100
+    spans = [
+        [at for work in lanes.work if work.worker == worker for at in (work.start, work.end)]
+        for worker in range(2)
+    ]
+    assert max(map(min, spans)) < min(map(max, spans))
 
 
 @pytest.mark.parametrize(
@@ -313,6 +348,17 @@ def test_weights_are_equal_to_the_bit_after_a_hundred_steps() -> None:
     assert len(told) == 2
     assert told[0] == told[1]  # the digests of weights and losses
     np.testing.assert_allclose(told[0]["losses"], losses(100, mesh=None), rtol=1e-5)
+
+
+def test_processes_have_lanes_whatever_their_clocks_say() -> None:
+    done = under_mpiexec("clocked")
+    assert done.returncode == 0, done.stderr
+    first, second = [json.loads(line) for line in done.stdout.splitlines()]
+    assert first == second  # who asks makes no difference
+    for lanes in first:
+        together(read(Lanes, lanes))
+    assert first[0]["met"]
+    assert first[1]["sent"]
 
 
 def test_a_pipeline_has_the_same_values_in_all_processes() -> None:

@@ -45,6 +45,9 @@ def test_what_cannot_be_is_said() -> None:
         what_if(compiled, {"w1": ("-", "model")})
     with pytest.raises(LabError, match="has no axis 'modle'"):
         what_if(compiled, {"w1": ("-", "modle")})
+    with pytest.raises(LabError, match="cuts two axes over model") as caught:
+        what_if(compiled, {"w1": ("model", "model")})
+    assert caught.value.where is None  # nobody wrote a line
     with pytest.raises(LabError, match="has no value 'w3'"):
         what_if(compiled, {"w3": ("-",)})
     with pytest.raises(GraphError, match="was not compiled for a mesh"):

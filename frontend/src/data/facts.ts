@@ -255,6 +255,8 @@ export interface Lanes {
   readonly work: Row<Work>;
   readonly sent: Row<Letter>;
   readonly met: Row<Met>;
+  /** By how many seconds a worker's clock may be off; null where all have the same one. */
+  readonly within: number | null;
 }
 
 /** The workers of a mesh, or the stages of a pipeline. */

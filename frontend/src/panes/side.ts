@@ -90,7 +90,7 @@ function told(store: Store, live: Live): Child[] {
   if (selected?.kind === "node" && selected.ids.length === 1) {
     const id = selected.ids[0]!, row = rowOf(id), origin = run.origin[row] ?? -1, isHere = alive.row(id) >= 0;
     if (row < 0) return ["This node is not in this run."];
-    const { inputs, outputs } = run.stages[stage]!;
+    const { inputs, outputs } = run.stages[stage]!, sending = sendingAt(run, row);
     const readers = run.readersOf(id).filter((one) => !isHere || alive.has(one));
     const became = [...related.nodes[stage] ?? []];
     return [
@@ -101,13 +101,13 @@ function told(store: Store, live: Live): Child[] {
         ["shape", run.shape(row)],
         ["dtype", run.dtype(row)],
         ["kind", [run.kind(row), inputs.includes(id) && run.kind(row) !== "input" && ", an input", outputs.includes(id) && ", an output"]],
-        ...amounts([row]),
+        ...(sending ? [["sends", `${bytes(sending.bytes)} from each worker; it computes nothing`] as Fact] : amounts([row])),
         ["workers have it", spread?.cuts.has(lastOf(run, stage, id)) && layoutWords(spread.cuts.get(lastOf(run, stage, id))!)],
         ["scope", run.scope(row) && to(run.scope(row).split(/(?<=\.)/).flatMap((part) => [part, h("wbr")]), { kind: "scope", stage, path: run.scope(row) })],
         ["written at", origin >= 0 && line(origin)],
         ["made by", run.rule(row) && rule(run.rule(row))],
       ]),
-      titled("Sent in each run", sendingAt(run, row) && sentRows(sendingAt(run, row)!.rows)),
+      titled("Sent in each run", sending && sentRows(sending.rows)),
       titled("Reads", nodes(run.sources(row))),
       titled("Read by", nodes(readers.map((one) => run.id[one]!))),
       titled("Runs in", listed(launches.flatMap(({ node, makes, covers }, at) => ([node, ...makes, ...covers].includes(id) ? [at] : [])), runsIn)),

@@ -33,7 +33,8 @@ export function tryIt(store: Store, host: HTMLElement, live: Live): void {
     fill(answer);
     if (!changed.size) return void fill(note);
     const reply = await asked(live, note, "what_if", { run: store.place.run, changed: Object.fromEntries(changed) });
-    if (!reply || mine !== turn) return;
+    if (mine !== turn) return;
+    if (!reply) return note.scrollIntoView?.({ block: "nearest" });
     const rows = reply["sent"] as readonly SentRow[], now = totalOf(rows), before = totalOf(sent);
     const words = `${bytes(before)} → ${bytes(now)} from each worker in a run`;
     fill(
@@ -44,6 +45,7 @@ export function tryIt(store: Store, host: HTMLElement, live: Live): void {
         h("ul", null, rows.map(([, op, axis, of, size, why]) => h("li", null, `${op} of ${of} over ${axis}, ${bytes(size)}: `, span("ll-faint", why)))),
       ),
     );
+    answer.scrollIntoView?.({ block: "nearest" });
     store.say(words);
   };
   const value = ([, name, shape, words]: (typeof placed)[number]): HTMLElement => {

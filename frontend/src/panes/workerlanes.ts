@@ -91,7 +91,7 @@ export function nameTurns(host: HTMLElement): void {
 }
 
 /** What the colours of lanes mean. */
-export function lanesKey({ work, microbatches, met, sent }: Lanes): Child {
+export function lanesKey({ work, microbatches, met, sent, within }: Lanes): Child {
   const phases = [...new Set(work.map(([, phase]) => phase))];
   const swatch = (words: string, of: Child): Child => h("span", null, s("svg", { "aria-hidden": "true" }, of), words);
   const box = (name: string): Child => s("rect", { class: name, x: 1, y: 0.5, width: 16, height: 10 });
@@ -100,6 +100,6 @@ export function lanesKey({ work, microbatches, met, sent }: Lanes): Child {
     phases.map((phase) => swatch(WORDS[phase] ?? phase, box(`ll-turn ll-${phase}`))),
     swatch("waits", box("ll-bubble")),
     (met.length || sent.length) > 0 && swatch(microbatches ? "sent to another stage" : "a collective: all have come", s("line", { class: "ll-join", x1: 9, x2: 9, y1: 0, y2: 11 })),
-    span("", "threads of one process, which share its cores"),
+    span("", within === null ? "threads of one process, which share its cores" : `processes, whose clocks are known to ± ${seconds(within)}`),
   );
 }

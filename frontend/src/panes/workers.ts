@@ -13,6 +13,7 @@ import { lanesKey, nameTurns, toldOf, workerLanes } from "./workerlanes";
 
 css`
 .ll-workers-head { flex: none; display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: baseline; padding: 5px 10px; font-size: 12px; }
+.ll-sendings { min-height: 44px; }
 .ll-sent-row { display: grid; grid-template-columns: minmax(18ch, 34ch) minmax(50px, 110px) 9ch minmax(0, 1fr); gap: 0 10px; align-items: center; width: 100%; font-size: 12px; }
 .ll-sent-row > span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } .ll-sent-row > .ll-sent-size { text-align: right; font-variant-numeric: tabular-nums; }
 .ll-sent-row > i { height: 9px; border-radius: 2px; background: linear-gradient(var(--ll-sent-line) 0 0) 0 0 / var(--ll-share) 100% no-repeat, var(--ll-hover); }
@@ -39,7 +40,7 @@ export function workers(store: Store, host: HTMLElement, live: Live): Pane {
     level: "run",
     label: "what is sent in each run",
     height: 22,
-    class: "",
+    class: "ll-sendings",
     row: (at) => {
       const [, op, axis, of, size, why] = order[at]!;
       const what = isPiped() ? `${of} to stage ${axis.split(" → ")[1]}` : `${op} of ${of} over ${axis}`;
@@ -58,7 +59,7 @@ export function workers(store: Store, host: HTMLElement, live: Live): Pane {
               "ll-workers-head",
               h("strong", null, meshWords(facts.axes)),
               span("", order.length ? [isPiped() ? `${count(order.length, "value")} sent to another stage, ` : `${count(order.length, "collective")}; each worker sends `, h("strong", { title: `${whole(totalOf(order))} bytes` }, bytes(totalOf(order))), " in a run"] : "nothing is sent"),
-              span("ll-faint", facts.lanes ? `last run: ${toldOf(facts.lanes)}` : "no run to show yet: cx.execute(), and then cx.workbench(); workers of MPI have clocks of their own"),
+              span("ll-faint", facts.lanes ? `last run: ${toldOf(facts.lanes)}` : "no run to show yet: cx.execute(), and then cx.workbench()"),
             )
           : div("ll-note", "This run has one worker. In Python: cx.compile(…, ll.Sharded(ll.sharding(mesh, {…}), …))."),
       );

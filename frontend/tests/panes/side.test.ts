@@ -7,6 +7,7 @@ import { side } from "../../src/panes/side";
 import { Store } from "../../src/data/store";
 import { SIMPLE } from "../graphs";
 import { made } from "../made";
+import { MESH } from "../spreads";
 
 let store: Store, host: HTMLElement;
 
@@ -44,6 +45,13 @@ test("a node: text, type, line, sources, readers, launch and story", () => {
   expect(under("Values")).toContain("needs a kernel");
 });
 
+test("a change of layout computes nothing, and sends", () => {
+  const spread = document.createElement("div"), mesh = new Store(made(MESH), { stage: 1 });
+  side(mesh, spread, withoutKernel());
+  mesh.select({ kind: "node", stage: 1, ids: [5] });
+  expect(spread.textContent).toContain("sends128 B from each worker; it computes nothing");
+  expect(spread.textContent).not.toContain("flops");
+});
 test("links select, and go to the pass", () => {
   store.select({ kind: "node", stage: 0, ids: [4] });
   press("%x");

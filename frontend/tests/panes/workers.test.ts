@@ -13,6 +13,7 @@ test("the mesh, a lane a worker, hatched bubbles, a line where all have come, an
   expect(host.querySelectorAll(".ll-workers-lanes .ll-bubble").length).toBe(2);
   expect(host.querySelectorAll(".ll-turn.ll-compute").length).toBe(3); // two, and the key
   expect(host.querySelectorAll(".ll-meets circle").length).toBe(2);
+  expect(host.querySelector(".ll-lanes-key")!.textContent).toContain("threads of one process");
   const line = host.querySelector(".ll-meets .ll-join")!;
   expect([line.getAttribute("x1"), line.getAttribute("y1"), line.getAttribute("y2")]).toEqual(["75.000%", "13", "53"]);
   expect(texts(host, ".ll-sent-row > span")).toEqual(["all_reduce of %4 over model", "128 B", "each has a term of %4"]);
@@ -31,9 +32,10 @@ test("a pipeline says how much is bubbles, and the formula", () => {
   const { host } = opened(pane(), {}, PIPELINE);
   expect(host.querySelector(".ll-workers-head")!.textContent).toContain("3.00 ms, 33 % bubbles; 33 % if stages took equally long");
   expect(texts(host, ".ll-workers-lanes > svg text")).toEqual(["F0", "F1", "F0", "F1", "E"]);
+  expect(host.querySelector(".ll-lanes-key")!.textContent).toContain("processes, whose clocks are known to ± 4.00 µs");
   expect(texts(host, ".ll-sent-row > span")[0]).toBe("%4 to stage 1");
   host.querySelector(".ll-meets")!.dispatchEvent(new MouseEvent("click"));
   expect(host.querySelector(".ll-meets")!.classList.contains("ll-lit")).toBe(true);
 });
-test("nothing waits where nothing is", () => expect(waiting({ workers: 1, microbatches: 0, work: [], sent: [], met: [] })).toEqual({ seconds: 0, share: 0 }));
+test("nothing waits where nothing is", () => expect(waiting({ workers: 1, microbatches: 0, work: [], sent: [], met: [], within: null })).toEqual({ seconds: 0, share: 0 }));
 test("one worker", () => expect(opened(pane(), {}, { stages: MESH.stages }).host.textContent).toContain("This run has one worker."));

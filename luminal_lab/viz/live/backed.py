@@ -26,6 +26,9 @@ from luminal_lab.viz.graphs import graph_picture
 from luminal_lab.viz.payload import PictureRequest
 from luminal_lab.viz.picture import Picture
 from luminal_lab.viz.telling import telling
+from luminal_lab.workers.compiler import ShardedProgram
+from luminal_lab.workers.mesh import Mesh
+from luminal_lab.workers.pipelined import PipelinedProgram
 
 Taken: TypeAlias = Timings | SideBySide | Advice
 """What was timed, or found out by timing."""
@@ -78,6 +81,8 @@ class Backed:
     """Times given or taken, and advice."""
     dialects: tuple[Asked, ...] = ()
     """The extra languages requested for sources."""
+    mesh: Mesh | None = None
+    """The mesh of the workers, for a compile of what one of them runs."""
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
@@ -213,6 +218,22 @@ def backed_compile(
     subject = subject_of(compilation, facts, title)
     subject = replace(subject, parameters=parameters, kept=kept)
     return Backed(subject, compilation, session, tuple(times), asked)
+
+
+def with_workers(backed: Backed) -> list[Backed]:
+    """Return a compile, and what its workers run: compiles of their own, of a pipeline by stage."""
+    program: object = None if backed.compilation is None else backed.compilation.runner
+    if not isinstance(program, ShardedProgram | PipelinedProgram):
+        return [backed]
+    name, runs = backed.subject.title, dict[str, Compilation]()
+    if isinstance(program, ShardedProgram):
+        runs[f"{name}, on each worker"] = program.worker
+    else:
+        for stage in range(program.how.workers):
+            for phase, compiled in program.worker(stage).items():
+                runs[f"{name}, stage {stage} {phase}"] = compiled
+    made = [backed_compile(run, title=title) for title, run in runs.items()]
+    return [backed, *(replace(one, mesh=program.mesh) for one in made)]
 
 
 def gathered(

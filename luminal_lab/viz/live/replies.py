@@ -10,6 +10,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias, cast
 
@@ -35,6 +36,7 @@ from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.minimise import minimise
 from luminal_lab.timing.measure import measured
+from luminal_lab.timing.outlook import alone
 from luminal_lab.timing.timings import unit_of
 from luminal_lab.trust import Foreign, allow, foreign_of, printable
 from luminal_lab.viz.live.backed import Backed, dialect_of, gathered
@@ -220,15 +222,17 @@ class Replies:
         ir = backed.newest.ir
         inputs = inputs_for(backed, ir, ir.output_ids)
         compilation = backed.compiled("time")
-        times = measured(self._beside(backed) or ir, inputs.environment, rounds=ROUNDS)
+        with nullcontext() if backed.mesh is None else alone(backed.mesh):
+            times = measured(self._beside(backed) or ir, inputs.environment, rounds=ROUNDS)
         facts = gathered(compilation, backed.session, (*backed.times, times), backed.dialects)
         subject = replace(backed.subject, facts=facts)
         self._replace(backed, replace(backed, subject=subject, times=(*backed.times, times)))
         median = sum(row.seconds for row in times)
         many = "1 launch" if len(times) == 1 else f"{len(times)} launches"
         factor, unit = unit_of(median)
+        given = inputs.said if backed.mesh is None else f"{inputs.said}; nothing was sent"
         doubts = "".join(f"; {doubt}" for doubt in times.doubts)
-        return {"text": f"{many}, {factor * median:.3g} {unit} together; {inputs.said}{doubts}"}
+        return {"text": f"{many}, {factor * median:.3g} {unit} together; {given}{doubts}"}
 
     def advise(self, question: Question) -> Reply:
         """Look for what is slow, by trying; this takes some seconds."""

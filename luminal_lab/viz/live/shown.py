@@ -23,7 +23,7 @@ from luminal_lab.viz.derivation_subject import subject_of_derivation
 from luminal_lab.viz.egraph_picture import space_picture
 from luminal_lab.viz.egraph_subject import subject_of_space, winning_costs
 from luminal_lab.viz.live.alive import Live
-from luminal_lab.viz.live.backed import Backed, backed_compile, backed_snapshot
+from luminal_lab.viz.live.backed import Backed, backed_compile, backed_snapshot, with_workers
 from luminal_lab.viz.live.explorer import Explorer, explorer
 from luminal_lab.viz.live.story import recording_story
 from luminal_lab.viz.live.workbench import Workbench, workbench
@@ -54,7 +54,7 @@ def compilation_explorer(compilation: Compilation) -> Explorer:
 
 def compilation_workbench(compilation: Compilation) -> Workbench:
     """Return a workbench of a compile."""
-    return workbench([backed_compile(compilation)])
+    return workbench(with_workers(backed_compile(compilation)))
 
 
 def recording_explorer(recorded: HasSubjects) -> Explorer:

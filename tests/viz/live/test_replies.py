@@ -17,7 +17,9 @@ from luminal_lab.viz.live.replies import Replies
 from luminal_lab.viz.live.shown import compilation_workbench
 from luminal_lab.viz.live.workbench import Workbench
 from tests.expect import state
+from tests.io.test_worker_facts import megatron
 from tests.needs import need
+from tests.workers.test_pipelined import layers
 
 
 class Page:
@@ -383,6 +385,37 @@ def test_times_are_taken_and_shown(on_cpu: tuple[ll.Graph, Page], monkeypatch: A
     )
     assert len(page.shown[-1].header["runs"][0]["facts"]["times"]) == 2
     assert (cx.step, cx["%12"].tolist()) == before
+
+
+def test_what_a_worker_runs_is_a_run_whose_kernels_are_timed_alone(monkeypatch: Any):
+    need("cc")
+    monkeypatch.setattr(replies, "ROUNDS", 1)
+    cx, cut = megatron()
+    plan = ll.sharding(ll.Mesh(model=2), cut)
+    compiled: Any = cx.compile(ll.GenericCompiler(), ll.Sharded(plan, ll.CPUCompiler(threads=1)))
+    page = Page(cx.workbench())
+    held = page.bench._held.all
+    assert [one.subject.title for one in held] == ["mlp", "mlp, on each worker"]
+    assert held[1].compilation is compiled.program.worker
+    assert {kernel.name for kernel in held[1].subject.facts.kernels}
+    reply = page.ask("time", run=1)
+    assert "; nothing was sent" in reply["text"]
+    (times,) = page.shown[-1].header["runs"][1]["facts"]["times"]
+    assert len(times["rows"]) == len(held[1].subject.facts.kernels)
+    assert [one.title for one in compiled.workbench().subjects] == page.titles
+
+
+def test_what_a_stage_runs_is_a_run_for_each_phase(monkeypatch: Any):
+    monkeypatch.setattr(replies, "ROUNDS", 1)
+    cx, _ = layers(2)
+    stages = {"layer0": 0, "layer1": 1, "loss": 1}
+    cx.compile(ll.Pipelined(stages, batch=("x", "t"), microbatches=2))
+    page = Page(cx.workbench())
+    titles = [one.subject.title for one in page.bench._held.all]
+    assert titles[0] == "deep"
+    assert {"deep, stage 0 forward", "deep, stage 1 end"} < {*titles}
+    for run in range(1, len(titles)):
+        assert "; nothing was sent" in page.ask("time", run=run)["text"]
 
 
 def test_sources_are_written_in_other_languages(on_cpu: tuple[ll.Graph, Page]):
