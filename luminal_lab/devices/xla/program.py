@@ -26,7 +26,7 @@ PLATFORMS: Final = ("cpu", "cuda", "rocm", "tpu")  # for which JAX exports
 MOST_PROGRAMS: Final = 128  # that are kept: one for each call, its results, and sizes of dims
 OLDEST: Final = (0, 10)
 ELSEWHERE: Final = '"cpu" runs here unless JAX_PLATFORMS is set; program.export(path) is for others'
-WITHOUT: Final = "the interpreter runs the same graph: compile it without XLACompiler()"
+OTHERS: Final = "the interpreter runs the same graph: compile it without XLACompiler()"
 INSTALL: Final = 'pip install "luminal-lab[xla]"; other devices and the interpreter go without it'
 
 
@@ -71,9 +71,8 @@ class XLAProgram(WholeProgram):
             raise
         except (self.jax.errors.JaxRuntimeError, NotImplementedError, TypeError) as error:
             told = str(error).partition("\n")[0]
-            if told.startswith("RESOURCE_EXHAUSTED"):
-                raise MemoryError(told) from error
-            raise DeviceError(f"xla: {self.device.platform}: {told}", hint=WITHOUT) from error
+            out = MemoryError(told) if told.startswith("RESOURCE_EXHAUSTED") else None
+            raise out or DeviceError(f"xla: {self.device.platform}: {told}", hint=OTHERS) from error
 
     # -- lowering ----------------------------------------------------------------------------------
 
@@ -138,8 +137,8 @@ class XLAProgram(WholeProgram):
         named = platforms if platforms and isinstance(platforms, list | tuple) else [platforms]
         for name in named:
             if name not in PLATFORMS:
-                fault = f"export: JAX exports for no platform {name!r}"
-                raise ArgumentError(fault, hint=f"it has {', '.join(PLATFORMS)}")
+                has = f"it has {', '.join(PLATFORMS)}"
+                raise ArgumentError(f"export: JAX exports for no platform {name!r}", hint=has)
         self.unless_whole("export: XLA")
         sizes = self.sizes_of(ir, asked, "dims")
 
@@ -165,6 +164,7 @@ def jax_device(platform: str | None) -> tuple[Any, Any]:
         return jax, jax.devices(platform)[0]
     except (ImportError, AttributeError) as error:
         raise DeviceError(f"xla: JAX cannot be imported: {error}", hint=INSTALL) from error
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:  # the latter if JAX_PLATFORMS names none here
         told = f"xla: JAX cannot run on {platform or 'its own platform'} here: "
-        raise DeviceError(told + str(error).partition("\n")[0], hint=ELSEWHERE) from error
+        told += str(error).partition("\n")[0] or "it finds no device"
+        raise DeviceError(told, hint=ELSEWHERE) from error
