@@ -265,7 +265,7 @@ def compare(
                 hint="two sessions are compared by first.time().beside(second.time()), and their "
                 "passes by ll.beside(first, second)"
                 if hasattr(device, "snapshots")
-                else "give ll.CPU(), ll.CUDA(), ll.Metal(), ll.WebGPU(), "
+                else "give ll.CPU(), ll.CUDA(), ll.Metal(), ll.WebGPU(), ll.XLA(), "
                 'll.Recorded("file.json"), or '
                 f"ll.devices.specification({device if isinstance(device, str) else 'h200'!r})",
             )

@@ -135,12 +135,27 @@ class WholeProgram(ABC):
     ) -> tuple[Sequence[Any], bool]:
         """Return some values of a body, and whether an index is out of range.
 
-        `over` says for each input whether its memory may be written over.
+        `over` says for each input whether its memory may be written over. What fails raises here,
+        and not when a value is read.
         """
 
     @abstractmethod
     def text_of(self, body: IR) -> str:
         """Return the program of a body as text, for the sizes of the last run."""
+
+    def sizes_of(self, ir: IR, given: Mapping[str, int], option: str) -> dict[str, int]:
+        """Return the sizes of a graph's dims: those given, or else those of the last run.
+
+        `option` is what gives them, for an error that says which is missing.
+        """
+        sizes = {**self.sizes, **given}
+        for name in ir.symbols:
+            if name not in sizes:
+                raise DimError(
+                    f"the dim {name!r} has no size yet",
+                    hint=f'a run has one, and {option}={{"{name}": …}} gives one',
+                )
+        return {name: sizes[name] for name in ir.symbols}
 
     def unless_whole(self, subject: str) -> None:
         """Raise if the device does not compute everything."""
@@ -275,7 +290,7 @@ class WholeProgram(ABC):
         try:
             text = self.text_of(body)
         except DimError as error:
-            text = f"// {error.message}: a run has the sizes, or specialise="
+            text = f"// {error.message}: {error.hint}"
         counted = [
             body[node.sources[0]] if isinstance(node.op, Reduce) else node
             for node in body

@@ -58,7 +58,6 @@ class XLACompiler(Pipeline):
 
     name: ClassVar[str] = "xla"
     platform: str | None = None
-    """Where it runs; None: where JAX runs by default."""
 
     def __init__(self, platform: str | None = None) -> None:
         expect(platform, str | None, "xla: the platform is {}", 'give its name, as in "tpu"')

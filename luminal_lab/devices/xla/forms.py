@@ -141,7 +141,6 @@ FORMS: Mapping[str, Form] = {
     "math.gelu": lambda to, op, x: x * (0.5 * to.lax.erfc(x * -(0.5**0.5))),
     "math.gelu_tanh": lambda to, op, x: x * to.lax.logistic(SCALE * x * (1 + 0.044715 * x * x)),
 }
-"""The ops that need more than their meaning in NumPy."""
 
 
 def has_form(op: Op) -> bool:

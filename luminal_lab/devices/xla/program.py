@@ -26,7 +26,7 @@ PLATFORMS: Final = ("cpu", "cuda", "rocm", "tpu")  # for which JAX exports
 MOST_PROGRAMS: Final = 128  # that are kept: one for each call, its results, and sizes of dims
 OLDEST: Final = (0, 10)
 ELSEWHERE: Final = '"cpu" runs here unless JAX_PLATFORMS is set; program.export(path) is for others'
-WITHOUT: Final = "the interpreter runs the same graph: compile it without XLACompiler()"
+OTHERS: Final = "the interpreter runs the same graph: compile it without XLACompiler()"
 INSTALL: Final = 'pip install "luminal-lab[xla]"; other devices and the interpreter go without it'
 
 
@@ -39,8 +39,7 @@ class XLAProgram(WholeProgram):
     def __init__(self, ir: IR, platform: str | None, sizes: Mapping[str, int] | None) -> None:
         super().__init__(ir, has_form, sizes)
         self.jax, self.device = jax_device(platform)
-        self._lowered = Remembered[object, Any](MOST_PROGRAMS)
-        self._compiled = Remembered[Any, Any](MOST_PROGRAMS)
+        self._lowered, self._compiled = (Remembered[Any, Any](MOST_PROGRAMS) for _ in range(2))
 
     @property
     def kind(self) -> str:
@@ -59,7 +58,7 @@ class XLAProgram(WholeProgram):
         with self._ready():
             lowered = self.lowered(body, exits, over)
             run = self._compiled.get(lowered) or self._compiled.keep(lowered, lowered.compile())
-            made, wrong = run(np.uint32(step & 0xFFFFFFFF), *given)
+            made, wrong = self.jax.block_until_ready(run(np.uint32(step & 0xFFFFFFFF), *given))
             return made, any(map(bool, wrong))
 
     @contextmanager
@@ -72,13 +71,14 @@ class XLAProgram(WholeProgram):
             raise
         except (self.jax.errors.JaxRuntimeError, NotImplementedError, TypeError) as error:
             told = str(error).partition("\n")[0]
-            raise DeviceError(f"xla: {self.device.platform}: {told}", hint=WITHOUT) from error
+            out = MemoryError(told) if told.startswith("RESOURCE_EXHAUSTED") else None
+            raise out or DeviceError(f"xla: {self.device.platform}: {told}", hint=OTHERS) from error
 
     # -- lowering ----------------------------------------------------------------------------------
 
     def lowered(self, body: IR, exits: Sequence[int], over: Sequence[bool] = ()) -> Any:
         """Lower what a call computes for the sizes of the last run; see `launch`."""
-        sizes = {name: self.sizes[name] for name in body.symbols if name in self.sizes}
+        sizes = self.sizes_of(body, {}, "specialise")
         key = body, tuple(exits), tuple(over), *sizes.items()
 
         def program(step: Any, *given: Any) -> Any:
@@ -88,8 +88,7 @@ class XLAProgram(WholeProgram):
 
         if key not in self._lowered:
             program.__name__ = body.name
-            donated = [k for k, moves in enumerate(over, 1) if moves]
-            jitted = self.jax.jit(program, donate_argnums=donated)
+            jitted = self.jax.jit(program, donate_argnums=np.flatnonzero([False, *over]).tolist())
             self._lowered.keep(key, jitted.lower(np.uint32(0), *self._shapes(body, sizes).values()))
         return self._lowered[key]
 
@@ -134,12 +133,14 @@ class XLAProgram(WholeProgram):
         >>> program.export(folder / "twice.jax", ["cpu", "tpu"]).name
         'twice.jax'
         """
-        ir, sizes = self.ir, {**self.sizes, **asked_sizes(self.ir, dims or {}, "export: dims")}
+        ir, asked = self.ir, asked_sizes(self.ir, dims or {}, "export: dims")
         named = platforms if platforms and isinstance(platforms, list | tuple) else [platforms]
         for name in named:
-            fault = f"export: JAX exports for no platform {name!r}"
-            ArgumentError.unless_known(name, PLATFORMS, fault, f"it has {', '.join(PLATFORMS)}")
+            if name not in PLATFORMS:
+                has = f"it has {', '.join(PLATFORMS)}"
+                raise ArgumentError(f"export: JAX exports for no platform {name!r}", hint=has)
         self.unless_whole("export: XLA")
+        sizes = self.sizes_of(ir, asked, "dims")
 
         def program(inputs: Mapping[str, Any], step: Any = 0) -> dict[str, Any]:
             values = {node.id: inputs[node.name] for node in ir.inputs}
@@ -163,6 +164,7 @@ def jax_device(platform: str | None) -> tuple[Any, Any]:
         return jax, jax.devices(platform)[0]
     except (ImportError, AttributeError) as error:
         raise DeviceError(f"xla: JAX cannot be imported: {error}", hint=INSTALL) from error
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:  # the latter if JAX_PLATFORMS names none here
         told = f"xla: JAX cannot run on {platform or 'its own platform'} here: "
-        raise DeviceError(told + str(error).partition("\n")[0], hint=ELSEWHERE) from error
+        told += str(error).partition("\n")[0] or "it finds no device"
+        raise DeviceError(told, hint=ELSEWHERE) from error

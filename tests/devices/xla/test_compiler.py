@@ -104,15 +104,23 @@ def test_an_old_package_is_told(monkeypatch):
     assert str(error.hint).startswith('pip install "luminal-lab[xla]"')
 
 
-def test_a_package_that_does_not_start_is_told(monkeypatch):
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (
+            RuntimeError("Unable to initialize backend 'cuda'\n(set JAX_PLATFORMS='')"),
+            "Unable to initialize backend 'cuda'",
+        ),
+        (AssertionError(), "it finds no device"),  # JAX_PLATFORMS names one that is not here
+    ],
+)
+def test_a_package_that_does_not_start_is_told(monkeypatch, failure, told):
     def failing(platform: str | None) -> None:
-        raise RuntimeError("Unable to initialize backend 'cuda'\n(set JAX_PLATFORMS='')")
+        raise failure
 
     monkeypatch.setattr(need("jax"), "devices", failing)
     error = refused()
-    assert error.message == (
-        "xla: JAX cannot run on its own platform here: Unable to initialize backend 'cuda'"
-    )
+    assert error.message == f"xla: JAX cannot run on its own platform here: {told}"
 
 
 def test_a_platform_that_is_not_here():

@@ -12,7 +12,7 @@ from luminal_lab.errors import DeviceError, ScheduleError
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.dialect import HOPPER
-from luminal_lab.kernels.gpu import GPU, gpu_of
+from luminal_lab.kernels.gpu import GPU, gpu_of, webgpu
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.make import make_gpu_kernel
 from luminal_lab.kernels.nest.lowering import lower
@@ -198,6 +198,16 @@ def test_other_cards_refuse_the_schedule() -> None:
     assert error_of(lambda: other.rescheduled(str(kernel.schedule)), ScheduleError).message == (
         "nest product: tensor i_start_own is not two loops of (16, 8), or three around a sum"
     )
+
+
+def test_a_gpu_without_tensor_units_says_so() -> None:
+    kernel = made(product(64, 64, 128), gpu_of("sm_80"))
+    other = made(product(64, 64, 128), webgpu())
+    error = error_of(lambda: other.rescheduled(str(kernel.schedule)), ScheduleError)
+    assert error.message == (
+        "nest product: tensor i_start_own is for tensor units, and kernels for this GPU have none"
+    )
+    assert error.hint == "leave that step out, or plan for this GPU: without schedules="
 
 
 def test_threads_do_not_touch_tiles() -> None:

@@ -79,6 +79,10 @@ class GroupProduct:
 
 def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProduct | Elements:
     """Return what tensor loops are: a product of tiles, or work on each element."""
+    if not tiles.depth:
+        why = "is for tensor units, and kernels for this GPU have none"
+        hint = "leave that step out, or plan for this GPU: without schedules="
+        raise _refused(nest, loop, why, hint)
     loops = [*takewhile(lambda inner: inner.kind == "tensor", perfect(loop))]
     sizes = tuple(loop.size for loop in loops)
     i, j = loops[0], loops[-1] if len(loops) < 3 else loops[1]
@@ -203,5 +207,5 @@ def _tile(nest: Nest, read: Read, loops: list[Loop], strides: tuple[Dim, Dim]) -
     return Operand(read.buffer, start, strides)
 
 
-def _refused(nest: Nest, loop: Loop, why: str) -> ScheduleError:
-    return nest.fault(f"tensor {loop.name} {why}")
+def _refused(nest: Nest, loop: Loop, why: str, hint: str | None = None) -> ScheduleError:
+    return nest.fault(f"tensor {loop.name} {why}", hint)
