@@ -246,9 +246,9 @@ class Engines:
             raise
         if failed is None:
             return [answers[rank] for rank in range(len(pending))]
-        self._end(pending)
+        killed = self._end(pending, hung=None if failed.first else failed.rank)
         while not failed.first and (other := self._collect(job, pending, answers)) is not None:
-            failed = other if other.first else failed
+            failed = other if other.first and other.rank not in killed else failed
         raise failed.error
 
     def _collect(self, job: Job, pending: Sequence[Any], answers: dict[int, Any]) -> Failure | None:
@@ -267,9 +267,15 @@ class Engines:
                 return self._told(job, rank, json.loads(report))
         return None
 
-    def _end(self, pending: Sequence[Any], *, interrupt: bool = False) -> None:
-        """See that all engines end what they do: interrupt them, or kill them at last."""
+    def _end(
+        self, pending: Sequence[Any], *, interrupt: bool = False, hung: int | None = None
+    ) -> set[int]:
+        """See that all engines end what they do: interrupt them, or kill them at last.
+
+        One that has hung is not waited for before that. Return those that were killed.
+        """
         self.turn += 1
+        killed = set[int]()
         for number in (None, signal.SIGINT, signal.SIGKILL):
             left = [rank for rank, answer in enumerate(pending) if not answer.ready()]
             if not left:
@@ -280,40 +286,48 @@ class Engines:
                     self.client.send_signal(number, targets=ids, block=False)
             elif interrupt:
                 continue
+            killed = {*left} if number == signal.SIGKILL else killed
+            waited = [a for rank, a in enumerate(pending) if number is not None or rank != hung]
             until = monotonic() + GRACE
-            while monotonic() < until and not all(answer.ready() for answer in pending):
+            while monotonic() < until and not all(answer.ready() for answer in waited):
                 sleep(POLL)
         self.is_broken = {*self.ids} - {*self.client.ids} != set() or not all(
             answer.ready() for answer in pending
         )
+        return killed
 
     def _died(self, job: Job, rank: int, error: Exception) -> Failure:
         """Return the failure of an engine that is gone, or answers something else."""
         said = str(error).partition("\n")[0]
         if "died" not in said and self.ids[rank] in self.client.ids:
             message = f"{self._name(job, rank)} has failed: {said}"
-            return Failure(DeviceError(message, hint=ANEW), first=True)
+            return Failure(DeviceError(message, hint=ANEW), rank, first=True)
         self.is_broken = True
+        where = self._stretch(job, rank)
+        error = DeviceError(f"{self._name(job, rank)} has died", where=where, hint=ANEW)
+        return Failure(error, rank, first=True)
+
+    def _stretch(self, job: Job, rank: int, done: int = -1) -> str | None:
+        """Return where a worker is that has come to so many collectives; -1: it has not said so."""
         mark = self.marks.get(rank)
-        where = job.stretch(seat.read_mark(mark, self.run), rank) if mark is not None else None
-        return Failure(
-            DeviceError(f"{self._name(job, rank)} has died", where=where, hint=ANEW), first=True
-        )
+        if done < 0 and mark is not None:
+            done = seat.read_mark(mark, self.run)
+        return job.stretch(done, rank) if done >= 0 else None
 
     def _told(self, job: Job, rank: int, report: Mapping[str, Any]) -> Failure:
         """Return the failure that an engine reports: its own, or that of another one."""
         rank = report["rank"] if report["rank"] in range(len(self.who)) else rank
         if not report["first"]:
-            place = job.stretch(report["done"], rank) if report["done"] >= 0 else None
+            place = self._stretch(job, rank, report["done"])
             message = str(report["text"]).replace(")", f") on {self.who[rank]['host']}", 1)
-            return Failure(DeviceError(message, where=place, hint=ANEW), first=False)
+            return Failure(DeviceError(message, where=place, hint=ANEW), rank, first=False)
         message = f"{self._name(job, rank)} has failed: {report['type']}: {report['text']}"
         told = [str(report["where"] or ""), *map(str, report["notes"])]
         line = next((line for text in told for line in text.splitlines() if " = " in line), "")
         error = DeviceError(
             message, where=job.line(line.strip(), rank), hint=report["hint"] or ANEW
         )
-        return Failure(error, first=True)
+        return Failure(error, rank, first=True)
 
     def _name(self, job: Job, rank: int) -> str:
         place = place_text(job.mesh.coordinates(rank))
@@ -321,9 +335,10 @@ class Engines:
 
 
 class Failure(NamedTuple):
-    """The error of a run, and whether the worker that it is about said so itself."""
+    """The error of a run, the worker that it is about, and whether that one said so itself."""
 
     error: DeviceError
+    rank: int
     first: bool
 
 

@@ -148,9 +148,10 @@ def test_weights_stay_with_engines_until_they_are_read(
     [
         (1, r"^worker 1 \(data 1\) on \S+ has failed: ValueError: no such luck\n"),
         (3, r"^worker 1 \(data 1\) on \S+ has hung: it has computed nothing for 2 s"),
+        (5, r"^worker 1 \(data 1\) on \S+ has died, or was stopped: no answer for 2 s"),
         (2, r"^worker 1 \(data 1\) on \S+ has died\n"),
     ],
-    ids=["raises", "hangs", "dies"],
+    ids=["raises", "hangs", "is stopped", "dies"],
 )
 def test_a_fault_is_named_within_ten_seconds_and_the_cluster_goes_on(
     engine: ll.engines.MPI, kind: int, message: str
