@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,7 +27,7 @@ from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.display import Charted
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, counted, expect
-from luminal_lab.machines.figures import Figure, Specification
+from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.here import usable_cores
 from luminal_lab.machines.links import Link, link
 from luminal_lab.machines.rates import size_text
@@ -40,6 +39,7 @@ from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.progress import progress
 from luminal_lab.tables import aligned, heads
 from luminal_lab.tensor.arguments import told_object
+from luminal_lab.timing.links import threads_link
 from luminal_lab.timing.measure import measured
 from luminal_lab.timing.roofline import modelled
 from luminal_lab.timing.subject import TimedSession, subject_of
@@ -47,15 +47,12 @@ from luminal_lab.workers.compiler import Sharded, ShardedProgram
 from luminal_lab.workers.mesh import Mesh
 from luminal_lab.workers.ops import WORKER, AllGather, AllReduce, Collective, OwnPart, Worker
 from luminal_lab.workers.plan import Sharding, Words, sharding
-from luminal_lab.workers.threads import Threads
 
 T = TypeVar("T")
 ROUNDS, WARM_UP = 9, 2
 """The runs of a worker, of which the best counts: others may keep the machine busy."""
 MOST_MESHES = 32
 """The most meshes that are tried beside the one that was asked for."""
-SMALL, LARGE = 256, 1 << 20
-"""Numbers that are summed to measure a link: for its latency, for its bandwidth."""
 
 
 class Silent:
@@ -301,27 +298,6 @@ def _links(mesh: Mesh, links: str | Link | Mapping[str, str | Link]) -> dict[str
         given = here if here is not None and each[axis] == "threads" else each[axis]
         found[axis] = given if isinstance(given, Link) else link(given)
     return found
-
-
-def threads_link() -> Link:
-    """Return what lies between two workers that are threads, measured here."""
-    mesh, taken = Mesh(pair=2), dict[int, float]()
-
-    def work(rank: int) -> float:
-        worker, best = WORKER.get(), 1.0
-        assert worker is not None, "the engine has set it"
-        x = np.full(count, rank, np.float32)
-        for _ in range(20):
-            start = perf_counter()
-            worker.communicator.all_reduce(x, "pair", "sum")
-            best = min(best, perf_counter() - start)
-        return best
-
-    for count in (SMALL, LARGE):
-        taken[count] = max(Threads().run(mesh, work))
-    source = "all_reduces of two threads, measured here"
-    rate = Figure(4 * LARGE / max(taken[LARGE] - taken[SMALL], 1e-9), source, "measured")
-    return Link("threads", rate, Figure(taken[SMALL] / 2, source, "measured"), is_shared=True)
 
 
 def _meshes(mesh: Mesh) -> Iterator[Mesh]:

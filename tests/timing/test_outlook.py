@@ -8,7 +8,7 @@ import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, PassError, UnknownNameError
 from luminal_lab.machines.figures import Figure
 from luminal_lab.machines.links import Link
-from luminal_lab.timing.outlook import MeshPlan, threads_link
+from luminal_lab.timing.outlook import MeshPlan
 from tests.needs import need
 
 CUT = {"x": ("data", None), "w1": (None, "model"), "w2": ("model", None)}
@@ -92,7 +92,6 @@ def test_kernels_are_measured_here_and_threads_as_well() -> None:
     assert {row.how for row in paper.estimates} == {"measured"}
     assert all(row.kernels for row in paper.estimates)
     assert all(link.is_shared for link in paper.links.values())
-    assert threads_link().bandwidth.how == "measured"
 
 
 def test_a_step_with_numbers_among_its_inputs_is_measured() -> None:

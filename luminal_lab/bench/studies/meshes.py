@@ -1,19 +1,25 @@
-"""Steps on meshes: what `ll.plan` says on paper, and what threads take here.
+"""Steps on meshes: what `ll.plan` says on paper, and what threads or processes take here.
 
     python -m luminal_lab.bench.studies.meshes [--rows 512] [--wide 512] [--rounds 9]
+    mpiexec -n 4 python -m luminal_lab.bench.studies.meshes --processes
 
-A training step of two layers on 1, 2 and 4 workers, cut by rows and cut as Megatron does. Each
-mesh is planned, then runs; the best run of each counts. Where there are more workers than cores,
-the plan has them share the cores.
+A training step of two layers on 1, 2 and 4 threads, or on as many processes as there are, cut by
+rows and cut as Megatron does. Each mesh is planned, then runs; the best run of each counts. Where
+there are more workers than cores, the plan has them share the cores.
 """
 # pyright: basic
 
 import argparse
-from time import perf_counter
+from importlib import import_module
+from time import perf_counter, sleep
+from typing import Any
 
 import numpy as np
 
 import luminal_lab as ll
+from luminal_lab.machines.links import Link
+from luminal_lab.timing.links import pair_seconds, shared_link
+from luminal_lab.workers.talk import Talk
 
 WAYS = {
     "data": {"x": ("data", None), "t": ("data", None)},
@@ -26,19 +32,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name, usual in (("rows", 512), ("wide", 512), ("rounds", 9)):
         parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--processes", action="store_true", help="those of this mpiexec")
     asked = parser.parse_args()
-    print("cut    workers  on paper ms  computing  sending  measured ms  measured / paper")
+    engine: Any = ll.engines.MPI() if asked.processes else None
+    here = 0 if engine is None else engine.rank
+    link = "threads" if engine is None else between_processes(engine)
+    if not here:
+        print("cut    workers  on paper ms  computing  sending  measured ms  measured / paper")
     for axis, cut in WAYS.items():
-        for count in (1, 2, 4):
-            mesh = ll.Mesh(**{axis: count})
-            paper = ll.plan(step(asked.rows, asked.wide), mesh, cut).best
-            taken = measured(step(asked.rows, asked.wide), mesh, cut, asked.rounds)
-            ratio = taken / paper.seconds
-            print(
-                f"{axis:<5}  {count:>7}  {1e3 * paper.seconds:>11.1f}  "
-                f"{1e3 * paper.computing:>9.1f}  {1e3 * paper.sending:>7.1f}  "
-                f"{1e3 * taken:>11.1f}  {ratio:>16.2f}"
-            )
+        for count in (1, 2, 4) if engine is None else (world().size,):
+            mesh, cx = ll.Mesh(**{axis: count}), step(asked.rows, asked.wide)
+            paper = None if here else ll.plan(cx, mesh, cut, links=link).best
+            if engine is not None:
+                joined()
+            taken = measured(cx, mesh, cut, asked.rounds, engine)
+            if paper is not None:
+                print(
+                    f"{axis:<5}  {count:>7}  {1e3 * paper.seconds:>11.1f}  "
+                    f"{1e3 * paper.computing:>9.1f}  {1e3 * paper.sending:>7.1f}  "
+                    f"{1e3 * taken:>11.1f}  {taken / paper.seconds:>16.2f}"
+                )
+
+
+def between_processes(engine: Any) -> Link | str:
+    """Return what lies between two of these processes, measured while all pairs talk."""
+    if world().size < 2:
+        return "threads"  # nothing is sent
+    mesh = ll.Mesh(others=world().size // 2, pair=2)
+    taken = pair_seconds(Talk(engine._ranks.post, mesh, 9_000))
+    return shared_link("processes", taken)
+
+
+def world() -> Any:
+    """Return the processes of this mpiexec."""
+    return import_module("mpi4py.MPI").COMM_WORLD
+
+
+def joined() -> None:
+    """Wait for all processes, without taking a core from one that still measures."""
+    waits = world().Ibarrier()
+    while not waits.Test():
+        sleep(0.01)
 
 
 def step(rows: int, wide: int) -> ll.Graph:
@@ -57,9 +91,9 @@ def step(rows: int, wide: int) -> ll.Graph:
     return cx
 
 
-def measured(cx: ll.Graph, mesh: ll.Mesh, cut: dict, rounds: int) -> float:
+def measured(cx: ll.Graph, mesh: ll.Mesh, cut: dict, rounds: int, engine: Any) -> float:
     """Return the seconds of the best run, with cutting inputs and putting results together."""
-    device = ll.Sharded(ll.sharding(mesh, cut), ll.CPUCompiler(threads=1))
+    device = ll.Sharded(ll.sharding(mesh, cut), ll.CPUCompiler(threads=1), engine=engine)
     cx.compile(ll.GenericCompiler(), device)
     best = float("inf")
     for _ in range(rounds + 2):
