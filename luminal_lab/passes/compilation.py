@@ -268,7 +268,8 @@ class Compilation(Charted, Examined, Recorded):
         if communication is None:
             raise DeviceError(
                 f"communication: {self.written.name} was not compiled for a mesh of workers",
-                hint="cx.compile(ll.Sharded(plan, ll.CPUCompiler()))",
+                hint="cx.compile(ll.Sharded(plan, ll.CPUCompiler())); what the stages of a "
+                "pipeline sent is in compiled.program.lanes.sent",
             )
         return communication
 

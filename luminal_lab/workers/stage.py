@@ -56,6 +56,12 @@ def microbatches(ir: IR, batch: tuple[str, ...], count: int, origin: Origin | No
             )
     for node in (node for node in ir.inputs if any(one.names(node) for one in found)):
         rows = node.shape[0] if node.shape else None
+        if rows is not None and not isinstance(rows, int):
+            raise ShapeError(
+                f"the batch {node} has {rows} rows, and microbatches are cut from a known number",
+                where=str(origin or "") or None,
+                hint="write the graph with a number there",
+            )
         if isinstance(rows, int) and rows % count:
             raise ShapeError(
                 f"the batch {node} has {rows} rows, which {count} microbatches do not divide",

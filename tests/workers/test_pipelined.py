@@ -135,6 +135,10 @@ def test_bad_input_is_told() -> None:
     with pytest.raises(PassError, match=message) as caught:
         cx.compile(Pipelined(stages(2, 2), batch=("x", "t"), microbatches=3))
     assert caught.value.hint == "microbatches=2 divides it"
+    free = ll.Graph()
+    (free.tensor(("batch", 2), name="x") * 2).retrieve()
+    with pytest.raises(PassError, match="the batch %x has batch rows, and microbatches are cut"):
+        free.compile(Pipelined({"": 0}, batch="x", microbatches=2))
     for batch in (None, cx["x"], 3):
         with pytest.raises(ArgumentError, match=r"^Pipelined: the batch is "):
             Pipelined({"a": 0}, batch=batch)  # pyright: ignore[reportArgumentType]
