@@ -110,10 +110,12 @@ def as_ours(
     ]
     if not said and whole:  # there is nothing that the caller could give otherwise
         return error
-    return ArgumentError(
+    wrong = ArgumentError(
         f"{name}: cannot be called with {', '.join(said) or 'what it is called on'}",
         hint=f"call it as {_usage(on + name, signature)}",
     )
+    wrong.add_note(_within(error))
+    return wrong
 
 
 def unfit(
@@ -467,6 +469,18 @@ def _shown(value: object) -> str:
     except Exception:  # a user's repr may raise anything
         text = f"a {type(value).__name__}"
     return text if len(text) <= SEEN else f"{text[: SEEN - 2]} …"
+
+
+def _within(error: BaseException) -> str:
+    """Say what Python or a library raised, and where: it may be a fault of ours."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    said = " ".join(str(error).split())
+    what = f"within it, {type(error).__name__}: {said[: 2 * SEEN]}"
+    if trace is None:
+        return what
+    return f"{what} ({trace.tb_frame.f_globals.get('__name__')}, line {trace.tb_lineno})"
 
 
 def _is_of_the_user(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 # These calls are wrong on purpose.
 # pyright: reportCallIssue=false
+import re
 from typing import Any
 
 import numpy as np
@@ -161,3 +162,14 @@ def test_dtypes_by_name(torch):
 def test_prelu_with_one_slope_keeps_the_shape(torch, shape):
     prelu = torch.nn.functional.prelu
     against(torch, lambda x, w: x.prelu(w), prelu, draw(shape), np.array([0.3], np.float32))
+
+
+def test_what_python_raised_within_is_noted() -> None:
+    with pytest.raises(ll.LabError, match=r"^softplus: cannot be called with beta=") as caught:
+        ll.Graph().tensor((3,)).softplus(np.ones(3))  # pyright: ignore[reportArgumentType]
+    (note,) = caught.value.__notes__
+    begins, ends = (
+        "within it, ValueError: The truth value of an array",
+        r"\(luminal_lab\.\S+, line \d+\)",
+    )
+    assert re.fullmatch(f"{begins}.* {ends}", note)
