@@ -114,8 +114,9 @@ def found(torch: Any, boxes: Any, kinds: Any, x: Any, stride: int) -> Any:
     shares = boxes(x).flatten(2).unflatten(1, (4, STEPS)).softmax(2)
     steps = torch.arange(STEPS, dtype=x.dtype).view(1, 1, -1, 1)
     left, top, right, bottom = (shares * steps).sum(2).unbind(1)
-    across = (torch.arange(width) + 0.5).expand(height, width).flatten()
-    along = (torch.arange(height) + 0.5).unsqueeze(1).expand(height, width).flatten()
+    across, along = (torch.arange(size, dtype=x.dtype) + 0.5 for size in (width, height))
+    across = across.expand(height, width).flatten()
+    along = along.unsqueeze(1).expand(height, width).flatten()
     middle = across + (right - left) / 2, along + (bottom - top) / 2
     box = torch.stack([*middle, left + right, top + bottom], 1) * stride
     return torch.cat([box, kinds(x).flatten(2).sigmoid()], 1)

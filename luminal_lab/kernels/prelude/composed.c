@@ -63,10 +63,17 @@ static inline $TYPE lab_tanh_$REAL($TYPE x) {
     return __builtin_copysign$F(m / (m + 2.0$F), x);
 }
 
-/* e / (1 + e) or 1 / (1 + e) with e = e^-|x|. */
+/* As 2^-$FALL / (2^-$FALL + 2^-$FALL e^-x): no sum is infinite. From $ALONE on, e^-x is nothing beside
+   1. */
 static inline $TYPE lab_sigmoid_$REAL($TYPE x) {
-    $TYPE e = lab_exp_falling_$REAL(-__builtin_fabs$F(x)) * 0x1p-$FALL$F;
-    return (x < 0.0$F ? e : 1.0$F) / (1.0$F + e);
+    const $TYPE round = $ROUND + ($BIAS - $FALL);
+    $TYPE y = x > $ALONE.0$F ? $ALONE.0$F : x;
+    y = y < -$FALLEN.0$F ? -$FALLEN.0$F : y;
+    $TYPE shifted = lab_fma_$REAL(y, -$LOGE, round);
+    $TYPE n = shifted - round;
+    $TYPE f = lab_fma_$REAL(n, -$LNLOW, lab_fma_$REAL(n, -$LNHIGH, -y));
+    $TYPE power = lab_from_$REAL(lab_bits_$REAL(shifted) << $FRACTION);
+    return 0x1p-$FALL$F / lab_fma_$REAL(lab_exp_rest_$REAL(f) + 1.0$F, power, 0x1p-$FALL$F);
 }
 
 /* x e is still a normal number when e no longer is. */
