@@ -55,7 +55,7 @@ from luminal_lab.machines.machine import Machine
 ROWS, WINDOWS, WIDEST, EVEN = 96, 24, 4, 1.25
 """The rows, or windows, of a task; its most tiles side by side, twice as many if the nearest cache
 holds them; how uneven shares may be."""
-HEIGHT, VECTORS = Choice("tile_rows", 4, 6, 8, 12, 24), Choice("tile_vectors", 1, 2, 4)
+HEIGHT, VECTORS = Choice("tile_rows", 4, 5, 6, 8, 10, 12, 24), Choice("tile_vectors", 1, 2, 4)
 """The rows of a tile, and its vectors of columns."""
 BLOCK = Choice("block_tiles", 1, 2, 3, 4, 8, 16)
 """The number of tiles side by side in a task."""
@@ -262,6 +262,10 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     elif channels <= tile.lanes or (is_grouped and channels % tile.width):
         lanes = max(LEAST, tile.lanes // 2) if channels <= tile.lanes // 2 else tile.lanes
         tile = Tile(2 * tile.height, lanes, lanes)
+    if not beside:
+        # The windows of a tile within one line have one address, the others one each.
+        held = (n for n in HEIGHT.values if 0.8 * tile.height <= n <= tile.height and last % n == 0)
+        tile = tile._replace(height=max(held, default=tile.height))
     if not (beside or is_grouped) and tile.covering(positions, channels) > COPYING * as_rows:
         return scheduling.declined("tiles of windows copied into rows cover it with less waste")
     outside, parts = list[str](), (contraction.rows, contraction.columns, contraction.folds)

@@ -5,13 +5,9 @@
 // arguments go to the sine in maths.c.
 
 /* e^x = 2^n e^f with n whole and |f| <= ln(2)/2; the product of n and the first part of ln(2) is
-   exact. e^f = 1 + f + f^2 p. As in exp2, 2^n is two factors, and x is kept within -105 and 89 by
-   minima of its bits. */
+   exact. e^f = 1 + f + f^2 p. As in exp2, 2^n is two factors. */
 static inline float lab_exp_f32(float x) {
-    lab_i32 capped = (lab_i32)lab_bits_f32(x);
-    capped = capped < 0x42b20000 ? capped : 0x42b20000;
-    lab_u32 bits = (lab_u32)capped < 0xc2d20000 ? (lab_u32)capped : 0xc2d20000;
-    float y = x == x ? lab_from_f32(bits) : x;
+    float y = lab_within_f32(x, -105.0f, 89.0f);
     float shifted = lab_fma_f32(y, 0x1.715476p+0f, 0x1.8p23f);
     float n = shifted - 0x1.8p23f;
     float f = lab_fma_f32(n, -0x1.7f7d1cp-20f, lab_fma_f32(n, -0x1.62e4p-1f, y));
@@ -27,22 +23,9 @@ static inline float lab_exp_rest_f32(float f) {
     return lab_fma_f32(p * f, f, f);
 }
 
-/* 2^$FALL e^x for x <= 0: times 2^-$FALL it may be subnormal, and is rounded only once. Below
-   -$FALLEN it is 0. */
-static inline $TYPE lab_exp_falling_$REAL($TYPE x) {
-    $TYPE y = x < -$FALLEN.0$F ? -$FALLEN.0$F : x;
-    $TYPE shifted = lab_fma_$REAL(y, $LOGE, $ROUND);
-    $TYPE n = shifted - $ROUND;
-    $TYPE f = lab_fma_$REAL(n, -$LNLOW, lab_fma_$REAL(n, -$LNHIGH, y));
-    $TYPE p = lab_exp_rest_$REAL(f) + 1.0$F;
-    p = p * lab_from_$REAL((lab_bits_$REAL(shifted) + ($BIAS + $FALL)) << $FRACTION);
-    return x < -$FALLEN.0$F ? 0.0$F : p;
-}
-
 /* 2^n (e^f - 1) + (2^n - 1), for n below $DIGITS; with half of 2^n, which is never infinite. */
 static inline $TYPE lab_expm1_$REAL($TYPE x) {
-    $TYPE y = x > $RISEN.0$F ? $RISEN.0$F : x;
-    y = y < -$SUNK.0$F ? -$SUNK.0$F : y;
+    $TYPE y = lab_within_$REAL(x, -$SUNK.0$F, $RISEN.0$F);
     $TYPE shifted = lab_fma_$REAL(y, $LOGE, $ROUND);
     $TYPE n = shifted - $ROUND;
     $TYPE f = lab_fma_$REAL(n, -$LNLOW, lab_fma_$REAL(n, -$LNHIGH, y));
@@ -63,23 +46,24 @@ static inline $TYPE lab_tanh_$REAL($TYPE x) {
     return __builtin_copysign$F(m / (m + 2.0$F), x);
 }
 
-/* As 2^-$FALL / (2^-$FALL + 2^-$FALL e^-x): no sum is infinite. From $ALONE on, e^-x is nothing beside
-   1. */
-static inline $TYPE lab_sigmoid_$REAL($TYPE x) {
+/* 2^-$FALL (1 + e^-x), which is infinite only where no result is left. From $ALONE on, e^-x is nothing
+   beside 1. */
+static inline $TYPE lab_one_and_exp_$REAL($TYPE x) {
     const $TYPE round = $ROUND + ($BIAS - $FALL);
-    $TYPE y = x > $ALONE.0$F ? $ALONE.0$F : x;
-    y = y < -$FALLEN.0$F ? -$FALLEN.0$F : y;
+    $TYPE y = lab_within_$REAL(x, -$FALLEN.0$F, $ALONE.0$F);
     $TYPE shifted = lab_fma_$REAL(y, -$LOGE, round);
     $TYPE n = shifted - round;
     $TYPE f = lab_fma_$REAL(n, -$LNLOW, lab_fma_$REAL(n, -$LNHIGH, -y));
     $TYPE power = lab_from_$REAL(lab_bits_$REAL(shifted) << $FRACTION);
-    return 0x1p-$FALL$F / lab_fma_$REAL(lab_exp_rest_$REAL(f) + 1.0$F, power, 0x1p-$FALL$F);
+    return lab_fma_$REAL(lab_exp_rest_$REAL(f) + 1.0$F, power, 0x1p-$FALL$F);
 }
 
-/* x e is still a normal number when e no longer is. */
+static inline $TYPE lab_sigmoid_$REAL($TYPE x) { return 0x1p-$FALL$F / lab_one_and_exp_$REAL(x); }
+
+/* The quotient is a normal number where the result is not. */
 static inline $TYPE lab_silu_$REAL($TYPE x) {
-    $TYPE e = lab_exp_falling_$REAL(-__builtin_fabs$F(x));
-    return (x < 0.0$F ? e * x * 0x1p-$FALL$F : x) / lab_fma_$REAL(e, 0x1p-$FALL$F, 1.0$F);
+    $TYPE y = x / lab_one_and_exp_$REAL(x) * 0x1p-$FALL$F;
+    return x > $ALONE.0$F ? x : y;
 }
 
 /* 2^64 2^(n + f) for a whole n from -180 to 0, to which 1.5 2^23 is added, and |f| <= 1/2. */
@@ -171,8 +155,7 @@ static inline $TYPE lab_minimum_$REAL($TYPE x, $TYPE y) {
 
 /* As in float32. */
 static inline double lab_exp_f64(double x) {
-    double y = x > 710.0 ? 710.0 : x;
-    y = y < -746.0 ? -746.0 : y;
+    double y = lab_within_f64(x, -746.0, 710.0);
     double shifted = lab_fma_f64(y, 0x1.71547652b82fep+0, 0x1.8p52);
     double n = shifted - 0x1.8p52;
     double f = lab_fma_f64(n, -0x1.ef35793c7673p-45, lab_fma_f64(n, -0x1.62e42fefa38p-1, y));

@@ -76,15 +76,25 @@ static inline $TYPE lab_sqrt_$REAL($TYPE x) { return __builtin_sqrt$F(x); }
 
 static inline $TYPE lab_recip_$REAL($TYPE x) { return 1.0$F / x; }
 
+/* x, or the nearer of low < 0 and high > 0 beyond them, by minima of its bits: an instruction each,
+   while minima of floats would have to mind NaN. */
+static inline float lab_within_f32(float x, float low, float high) {
+    lab_i32 most = (lab_i32)lab_bits_f32(high), capped = (lab_i32)lab_bits_f32(x);
+    capped = capped < most ? capped : most;
+    lab_u32 least = lab_bits_f32(low), bits = (lab_u32)capped < least ? (lab_u32)capped : least;
+    return x == x ? lab_from_f32(bits) : x;
+}
+
+static inline double lab_within_f64(double x, double low, double high) {
+    double y = x > high ? high : x;
+    return y < low ? low : y;
+}
+
 /* 2^x = 2^n 2^f with n whole and |f| <= 1/2. Adding 1.5 2^23 rounds to n and leaves it in the low
    bits. 2^n is two factors, 2^h and 2^(n - h), so that results may be subnormal and are rounded
-   only once; the addition also gives each factor its exponent's 127. x is kept within -151 and 129
-   by minima of its bits, one instruction each, while minima of floats would have to mind NaN. */
+   only once; the addition also gives each factor its exponent's 127. */
 static inline float lab_exp2_f32(float x) {
-    lab_i32 capped = (lab_i32)lab_bits_f32(x);
-    capped = capped < 0x43010000 ? capped : 0x43010000;
-    lab_u32 bits = (lab_u32)capped < 0xc3170000 ? (lab_u32)capped : 0xc3170000;
-    float y = x == x ? lab_from_f32(bits) : x;
+    float y = lab_within_f32(x, -151.0f, 129.0f);
     float n = y + (0x1.8p23f + 254.0f);
     float h = lab_fma_f32(y, 0.5f, 0x1.8p23f + 127.0f);
     float f = y - (n - (0x1.8p23f + 254.0f));
@@ -97,8 +107,7 @@ static inline float lab_exp2_f32(float x) {
 
 /* 2^x as in float32, but halving n is whole-number arithmetic. */
 static inline double lab_exp2_f64(double x) {
-    double y = x > 1025.0 ? 1025.0 : x;
-    y = y < -1076.0 ? -1076.0 : y;
+    double y = lab_within_f64(x, -1076.0, 1025.0);
     double shifted = y + 0x1.8p52;
     double f = y - (shifted - 0x1.8p52);
     double p = $POLYNOMIAL(f, 0x1.ea183da996f48p-32, 0x1.e61c92187c8f5p-28, 0x1.b524cdf4e4ad7p-24,
