@@ -35,13 +35,7 @@ from luminal_lab.kernels.nest.contraction import (
 )
 from luminal_lab.kernels.nest.nest import Set, accesses, walk
 from luminal_lab.kernels.nest.pairs import halves_in
-from luminal_lab.kernels.nest.sizes import (
-    about,
-    is_along,
-    iterations,
-    many,
-    stride,
-)
+from luminal_lab.kernels.nest.sizes import about, is_along, iterations, many, stride
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pad
 from luminal_lab.kernels.steps.choices import Choice

@@ -65,6 +65,19 @@ static __device__ __forceinline__ void lab_mma_f16(float *c, const lab_u32 *a, c
 #endif
 }
 
+static __device__ __forceinline__ lab_u32 lab_bits_f32(float x) { return __float_as_uint(x); }
+
+static __device__ __forceinline__ float lab_from_f32(lab_u32 u) { return __uint_as_float(u); }
+
+/* x, or the nearer of low < 0 and high > 0 beyond them, by minima of its bits: an instruction each,
+   while minima of floats would have to mind NaN. */
+static __device__ __forceinline__ float lab_within_f32(float x, float low, float high) {
+    lab_i32 most = (lab_i32)lab_bits_f32(high), capped = (lab_i32)lab_bits_f32(x);
+    capped = capped < most ? capped : most;
+    lab_u32 least = lab_bits_f32(low), bits = (lab_u32)capped < least ? (lab_u32)capped : least;
+    return x == x ? lab_from_f32(bits) : x;
+}
+
 static __device__ __forceinline__ float lab_fma_f32(float x, float y, float z) { return fmaf(x, y, z); }
 
 /* e^f - 1 for |f| <= ln(2)/2. */
@@ -77,27 +90,19 @@ static __device__ __forceinline__ float lab_exp_rest_f32(float f) {
     return lab_fma_f32(p * f, f, f);
 }
 
-static __device__ __forceinline__ float lab_from_f32(lab_u32 u) { return __uint_as_float(u); }
-
-static __device__ __forceinline__ lab_u32 lab_bits_f32(float x) { return __float_as_uint(x); }
-
-/* 2^64 e^x for x <= 0: times 2^-64 it may be subnormal, and is rounded only once. Below
-   -112 it is 0. */
-static __device__ __forceinline__ float lab_exp_falling_f32(float x) {
-    float y = x < -112.0f ? -112.0f : x;
-    float shifted = lab_fma_f32(y, 0x1.715476p+0f, 0x1.8p23f);
-    float n = shifted - 0x1.8p23f;
-    float f = lab_fma_f32(n, -0x1.7f7d1cp-20f, lab_fma_f32(n, -0x1.62e4p-1f, y));
-    float p = lab_exp_rest_f32(f) + 1.0f;
-    p = p * lab_from_f32((lab_bits_f32(shifted) + (127 + 64)) << 23);
-    return x < -112.0f ? 0.0f : p;
+/* 2^-64 (1 + e^-x), which is infinite only where no result is left. From 40 on, e^-x is nothing
+   beside 1. */
+static __device__ __forceinline__ float lab_one_and_exp_f32(float x) {
+    const float round = 0x1.8p23f + (127 - 64);
+    float y = lab_within_f32(x, -133.0f, 40.0f);
+    float shifted = lab_fma_f32(y, -0x1.715476p+0f, round);
+    float n = shifted - round;
+    float f = lab_fma_f32(n, -0x1.7f7d1cp-20f, lab_fma_f32(n, -0x1.62e4p-1f, -y));
+    float power = lab_from_f32(lab_bits_f32(shifted) << 23);
+    return lab_fma_f32(lab_exp_rest_f32(f) + 1.0f, power, 0x1p-64f);
 }
 
-/* e / (1 + e) or 1 / (1 + e) with e = e^-|x|. */
-static __device__ __forceinline__ float lab_sigmoid_f32(float x) {
-    float e = lab_exp_falling_f32(-fabsf(x)) * 0x1p-64f;
-    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
-}
+static __device__ __forceinline__ float lab_sigmoid_f32(float x) { return 0x1p-64f / lab_one_and_exp_f32(x); }
 
 // Row r and k are at at[r * stride + k]. Rows of 16 bytes are read in one access if they begin at
 // multiples of that: for a shared array with __align__(16) the compiler knows, and keeps only one

@@ -71,6 +71,19 @@ static inline void lab_mma_f16(thread float *c, thread const lab_u32 *a, thread 
     for (int e = 0; e < 2; e++) c[e] = sum.thread_elements()[e];
 }
 
+static inline lab_u32 lab_bits_f32(float x) { return as_type<uint>(x); }
+
+static inline float lab_from_f32(lab_u32 u) { return as_type<float>(u); }
+
+/* x, or the nearer of low < 0 and high > 0 beyond them, by minima of its bits: an instruction each,
+   while minima of floats would have to mind NaN. */
+static inline float lab_within_f32(float x, float low, float high) {
+    lab_i32 most = (lab_i32)lab_bits_f32(high), capped = (lab_i32)lab_bits_f32(x);
+    capped = capped < most ? capped : most;
+    lab_u32 least = lab_bits_f32(low), bits = (lab_u32)capped < least ? (lab_u32)capped : least;
+    return x == x ? lab_from_f32(bits) : x;
+}
+
 static inline float lab_fma_f32(float x, float y, float z) { return fma(x, y, z); }
 
 /* e^f - 1 for |f| <= ln(2)/2. */
@@ -83,27 +96,19 @@ static inline float lab_exp_rest_f32(float f) {
     return lab_fma_f32(p * f, f, f);
 }
 
-static inline float lab_from_f32(lab_u32 u) { return as_type<float>(u); }
-
-static inline lab_u32 lab_bits_f32(float x) { return as_type<uint>(x); }
-
-/* 2^64 e^x for x <= 0: times 2^-64 it may be subnormal, and is rounded only once. Below
-   -112 it is 0. */
-static inline float lab_exp_falling_f32(float x) {
-    float y = x < -112.0f ? -112.0f : x;
-    float shifted = lab_fma_f32(y, 1.442695f, 12582912.0f);
-    float n = shifted - 12582912.0f;
-    float f = lab_fma_f32(n, -1.4286068e-06f, lab_fma_f32(n, -0.69314575f, y));
-    float p = lab_exp_rest_f32(f) + 1.0f;
-    p = p * lab_from_f32((lab_bits_f32(shifted) + (127 + 64)) << 23);
-    return x < -112.0f ? 0.0f : p;
+/* 2^-64 (1 + e^-x), which is infinite only where no result is left. From 40 on, e^-x is nothing
+   beside 1. */
+static inline float lab_one_and_exp_f32(float x) {
+    const float round = 12582912.0f + (127 - 64);
+    float y = lab_within_f32(x, -133.0f, 40.0f);
+    float shifted = lab_fma_f32(y, -1.442695f, round);
+    float n = shifted - round;
+    float f = lab_fma_f32(n, -1.4286068e-06f, lab_fma_f32(n, -0.69314575f, -y));
+    float power = lab_from_f32(lab_bits_f32(shifted) << 23);
+    return lab_fma_f32(lab_exp_rest_f32(f) + 1.0f, power, 5.421011e-20f);
 }
 
-/* e / (1 + e) or 1 / (1 + e) with e = e^-|x|. */
-static inline float lab_sigmoid_f32(float x) {
-    float e = lab_exp_falling_f32(-fabs(x)) * 5.421011e-20f;
-    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
-}
+static inline float lab_sigmoid_f32(float x) { return 5.421011e-20f / lab_one_and_exp_f32(x); }
 
 static inline int lab_tile_row_in(uint thread_) {
     return (int)(thread_ % 32 / 16 * 4 + thread_ / 2 % 4);
