@@ -76,9 +76,8 @@ def _then(view: ComposedView, op: View) -> ComposedView:
     shape = op.infer(TensorType(DType.float32, view.shape)).shape
     index = _sources(op, view.shape, shape)
     valid: Dim = 1
-    if isinstance(op, Pad):
-        for position, size in zip(index, view.shape, strict=True):
-            valid = both(valid, both(position >= 0, position < size))
+    for position, size in zip(index, view.shape, strict=True) if isinstance(op, Pad) else ():
+        valid = both(valid, both(position >= 0, position < size))
     values = {f"i{axis}": position for axis, position in enumerate(index)}
     inner = tuple(substitute(dim, values) for dim in view.index)
     return ComposedView(view.base, shape, inner, substitute(view.valid, values) * valid)
