@@ -5,7 +5,7 @@ about them.
 """
 
 import math
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -25,7 +25,7 @@ from luminal_lab.core.ir import (
     check_ir,
     in_order,
 )
-from luminal_lab.core.op import Op, result_types
+from luminal_lab.core.op import Op, TensorType, result_types
 from luminal_lab.core.ops import Input
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import GraphError, PassError, VerifyError
@@ -125,6 +125,8 @@ class Edit(NodeLookup):
         self.weights: Mapping[int, str] = weights or {}
         """The inputs that are parameters, each with its storage form."""
         self.refusals: dict[tuple[str, int], Refusal] = {}
+        self._inferred: dict[Hashable, tuple[TensorType, ...]] = {}
+        """The types that ops make of types: those of equal layers are worked out once."""
         self._firing = self._lifted = 0
         self._because: tuple[str, str] | None = None
 
@@ -221,7 +223,9 @@ class Edit(NodeLookup):
         (%root, f32[2])
         """
         nodes = [self[source] for source in sources]
-        types = result_types(op, nodes)
+        own = op if isinstance(op, Op) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        key = own, *[node if node.extra else node.type for node in nodes]
+        types = self._inferred.get(key) or self._inferred.setdefault(key, result_types(op, nodes))
         parents = [self[p] for p in ([like] if isinstance(like, (Node, int, str)) else like)]
         first = parents[0].meta if parents else Meta()
         rule = rule or (self._because[0] if self._because else "")

@@ -10,7 +10,8 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -42,22 +43,7 @@ class ComposedView:
 
     def then(self, *ops: View) -> "ComposedView":
         """Return this view followed by further view ops."""
-        view = self
-        for op in ops:
-            shape = op.infer(TensorType(DType.float32, view.shape)).shape
-            index = _sources(op, view.shape, shape)
-            valid: Dim = 1
-            if isinstance(op, Pad):
-                for position, size in zip(index, view.shape, strict=True):
-                    valid = both(valid, both(position >= 0, position < size))
-            values = {f"i{axis}": position for axis, position in enumerate(index)}
-            view = replace(
-                view,
-                shape=shape,
-                index=tuple(substitute(dim, values) for dim in view.index),
-                valid=substitute(view.valid, values) * valid,
-            )
-        return view
+        return reduce(_then, ops, self)
 
     @property
     def flat(self) -> Dim:
@@ -84,6 +70,19 @@ class ComposedView:
         return self.valid == 1 and affine is not None and self.flat - affine[0] == in_place
 
 
+@lru_cache(1 << 12)
+def _then(view: ComposedView, op: View) -> ComposedView:
+    """Return a view followed by an op: equal layers, passes and kernels ask again and again."""
+    shape = op.infer(TensorType(DType.float32, view.shape)).shape
+    index = _sources(op, view.shape, shape)
+    valid: Dim = 1
+    for position, size in zip(index, view.shape, strict=True) if isinstance(op, Pad) else ():
+        valid = both(valid, both(position >= 0, position < size))
+    values = {f"i{axis}": position for axis, position in enumerate(index)}
+    inner = tuple(substitute(dim, values) for dim in view.index)
+    return ComposedView(view.base, shape, inner, substitute(view.valid, values) * valid)
+
+
 def view_of(ir: IR, node: NodeLike) -> tuple[Node, ComposedView]:
     """Return the node that a chain of view nodes reads, and the chain as one view."""
     base = ir[node]
@@ -108,6 +107,7 @@ def apply(view: ComposedView, array: Array, dims: Mapping[str, int] | None = Non
     return result
 
 
+@lru_cache(1 << 12)
 def positions(shape: Shape) -> Shape:
     """Return i0, i1, … with bounds from the shape; 0 along an axis of size 1."""
     return tuple(

@@ -71,6 +71,12 @@ def test_insert_takes_its_origin_from_what_it_is_like():
     verify(check_history(edit.base, edit))
 
 
+def test_only_an_op_can_be_inserted():
+    no_op: Any = [Exp2()]
+    with pytest.raises(GraphError, match=r"\[Exp2\(\)\] is not an op"):
+        Edit(parse(TEXT)).insert(no_op, "s")
+
+
 def test_without_changes_it_is_the_same_graph():
     ir = parse(TEXT)
     edit = Edit(ir)

@@ -11,7 +11,7 @@ that it only moves: a name always means the same loop, whatever happens elsewher
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from importlib import import_module
@@ -44,6 +44,7 @@ from luminal_lab.kernels.nest.nest import (
     nested,
     paths,
     private,
+    with_block,
     with_terms,
 )
 from luminal_lab.kernels.nest.sizes import slope
@@ -112,11 +113,10 @@ class Step:
     @property
     def names(self) -> Iterator[str]:
         """The existing loops and arrays that the step names, not the new ones."""
-        for field in fields(self):
-            value: object = getattr(self, field.name)
-            if field.name in MAKES or "str" not in str(field.type):
-                continue
-            yield from cast("tuple[str, ...]", value if isinstance(value, tuple) else (value,))
+        for name, kind in _kinds(type(self)).items():
+            if name not in MAKES and "str" in kind:
+                value: object = getattr(self, name)
+                yield from cast("tuple[str, ...]", value if isinstance(value, tuple) else (value,))
 
     def by_names(self) -> Self:
         """Return the step with plain names in place of handles."""
@@ -321,7 +321,8 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _kinds(cls: type[Step]) -> dict[str, str]:
+@cache
+def _kinds(cls: type[Step]) -> Mapping[str, str]:
     # A cell's annotations are classes; in a file that postpones them, they are text.
     return {
         field.name: field.type.__name__ if isinstance(field.type, type) else str(field.type)
@@ -442,7 +443,7 @@ def _spliced(block: Block, name: str, replacement: Block) -> Block | None:
             return (*block[:at], *replacement, *block[at + 1 :])
         inner = _spliced(statement.body, name, replacement)
         if inner is not None:
-            return (*block[:at], replace(statement, body=inner), *block[at + 1 :])
+            return (*block[:at], with_block(statement, inner), *block[at + 1 :])
     return None
 
 
@@ -453,7 +454,10 @@ def with_copy(loop: Loop, term: Term, copy: Term) -> Block:
 
 def with_body(nest: Nest, body: Block) -> Nest:
     """Return a nest with another body."""
-    return replace(nest, body=body)
+    after = replace(nest, body=body)
+    if vars(nest).get("dims") == {}:  # no step adds a dim
+        vars(after)["dims"] = {}
+    return after
 
 
 def around(nest: Nest, name: str) -> list[Loop]:
