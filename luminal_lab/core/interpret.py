@@ -205,10 +205,11 @@ class _Interpreter:
         if dims:
             op = op.bind(dims)
             shape = bound_shape(f"execute: %{node.name}", shape, dims)
-            if not isinstance(op, (Region, Pick)):
+            given = [(self.ir[id], self.shapes[id]) for id in node.sources]
+            was_open = op is not node.op or any(one.shape != known for one, known in given)
+            if was_open and not isinstance(op, (Region, Pick)):
                 # Checks that symbols left open are made now.
-                sources = [TensorType(self.ir[id].dtype, self.shapes[id]) for id in node.sources]
-                op.infer(*sources)
+                op.infer(*[TensorType(one.dtype, known) for one, known in given])
         self.ops[node.id] = op
         self.shapes[node.id] = shape = ints(shape)
         if len(shape) > MOST_AXES:
@@ -230,14 +231,13 @@ class _Interpreter:
             case Pick(index=index):
                 return self.results[node.sources[0]][index]
             case HostCall(function=name):
-                given = [_frozen(self.values[id]) for id in node.sources]
                 function = self.environment.functions.get(name)
                 if function is None:
                     raise GraphError(
                         f"host_call: there is no function {name!r} here",
                         hint="run the graph in the session that wrote it with cx.function(...)",
                     )
-                result = function(*given)
+                result = function(*[_frozen(self.values[id]) for id in node.sources])
                 type = TensorType(node.dtype, self.shapes[node.id])
                 return fit(f"function {name!r}: %{node.name}", result, type, {}, copy=True)
             case _:

@@ -11,6 +11,7 @@ spread of these readings, element by element, are no fault. All others are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +71,7 @@ class ArithmeticLimits(NamedTuple):
     """The distance from 1 to the next number."""
 
 
+@cache
 def limits_of(dtype: DType) -> ArithmeticLimits:
     """Return the limits of arithmetic in a float dtype."""
     about = finfo(dtype.numpy)
@@ -454,19 +456,31 @@ def is_outside(domain: Domain, value: Array) -> Bools:
 
 def is_subnormal(value: Array) -> Bools:
     """Return which floats are smaller than the smallest normal number, and not 0."""
-    size = abs(value.astype(np.float64))
-    return np.asarray((size > 0) & (size < limits_of(DType(value.dtype.name)).normal))
+    return _is_below_normal(_magnitude(value), DType(value.dtype.name))
+
+
+def _magnitude(value: Array) -> npt.NDArray[np.floating]:
+    """Return the sizes of numbers, in a dtype that NumPy compares fast."""
+    is_fast = value.dtype in (np.float32, np.float64)
+    size: npt.NDArray[np.floating] = np.abs(value if is_fast else value.astype(np.float64))
+    return size
+
+
+def _is_below_normal(size: npt.NDArray[np.floating], dtype: DType) -> Bools:
+    return np.asarray((size > 0) & (size < limits_of(dtype).normal))
 
 
 def broken_facts(node: Node, value: Array, sources: Sequence[Array | None]) -> Iterator[str]:
     """Yield the grantable facts that a value violates."""
     if not node.dtype.is_float:
         return
-    if np.isnan(value.astype(np.float64)).any():
+    size = _magnitude(value)
+    largest = size.max(initial=0)  # NaN, if there is one
+    if np.isnan(largest):
         yield "no_nan"
-    if np.isinf(value.astype(np.float64)).any():
+    if np.isinf(largest) or (np.isnan(largest) and np.isinf(size).any()):
         yield "no_inf"
-    if is_subnormal(value).any():
+    if _is_below_normal(size, node.dtype).any():
         yield "no_subnormal"
     domain = node.op.domain
     source = None if domain == "anywhere" else sources[-1]

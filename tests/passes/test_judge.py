@@ -1,13 +1,23 @@
 """The judge of arrays: what is not finite, what is small beside large values, what is open."""
 
+from itertools import product
+
 import ml_dtypes
 import numpy as np
 import pytest
 
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.op import ints
 from luminal_lab.core.parse import parse
-from luminal_lab.passes.judge import READINGS, Freedom, Readings, differences, unexplained
+from luminal_lab.passes.judge import (
+    READINGS,
+    Freedom,
+    Readings,
+    broken_facts,
+    differences,
+    unexplained,
+)
 
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 STRANGE = [np.inf, -np.inf, np.nan]
@@ -16,6 +26,25 @@ STRANGE = [np.inf, -np.inf, np.nan]
 def wrong(a: object, b: object, **how: bool) -> list[bool]:
     found = differences(np.asarray(a, np.float32), np.asarray(b, np.float32), **how)
     return found.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: np.dtype(dtype).name)
+def test_facts_are_those_that_some_element_violates(dtype):
+    limits = ml_dtypes.finfo(dtype)
+    kinds = {
+        "no_nan": [np.nan, -np.nan],
+        "no_inf": [np.inf, -np.inf],
+        "no_subnormal": [float(limits.smallest_subnormal), -float(limits.smallest_normal) / 2],
+        "": [0.0, -0.0, float(limits.smallest_normal), -1.0, float(limits.max)],
+    }
+    type = f"{DType(np.dtype(dtype).name).short}[2]"
+    (x,) = parse(f"graph g(%x: {type}) -> (%x) {{\n}}").outputs
+    for one, two in product(kinds, kinds):
+        for pair in product(kinds[one], kinds[two]):
+            for value in (np.array(pair).astype(dtype), np.array(pair[:1]).astype(dtype)[0]):
+                wanted = {one, two if value.ndim else one} - {""}
+                assert {*broken_facts(x, np.asarray(value), [])} == wanted, pair
+    assert [*broken_facts(x, np.zeros((0, 3), dtype), [])] == []
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -41,6 +41,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         cluster = library.Cluster(engines="mpi", n=2, profile_dir=str(home), log_level=40)
         cluster.start_cluster_sync()
         try:
+            # Where no engine starts that is waited for once, and not by each test.
+            cluster.connect_client_sync().wait_for_engines(2, timeout=60)
             yield cluster
         finally:
             cluster.stop_cluster_sync()
