@@ -481,6 +481,7 @@ def test_the_text_has_what_is_asked_and_what_that_calls():
         "lab_bits_f32",
         "lab_from_f32",
         "lab_within_f32",
+        "lab_fma_f32",
         "lab_exp2_f32",
         "lab_sqrt_f32",
     ]
