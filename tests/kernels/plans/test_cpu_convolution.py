@@ -183,6 +183,20 @@ def test_shares_of_lines_are_even_and_held_by_the_cache() -> None:
     assert lines(16, 2, 1000) == 0
 
 
+@pytest.mark.parametrize(("width", "narrow", "wide"), [(20, 5, 10), (12, 6, 12), (14, 6, 12)])
+def test_tiles_end_where_lines_of_windows_do_if_they_lose_little(
+    width: int, narrow: int, wide: int
+) -> None:
+    text = f"""\
+kernel f(x: f32[3, 22, {width + 2}], w: f32[64, 3, 3, 3]) -> (y: f32[64, 20, {width}])
+  y[o < 64, i < 20, j < {width}] = sum c < 3: sum p < 3: sum q < 3: x[c, i + p, j + q] * \
+w[o, c, p, q]"""
+    for vector_bytes, height in ((32, narrow), (64, wide)):
+        machine = Machine(vector_bytes=vector_bytes, cores=2)
+        choices = make_kernel(parse_definition(text), "f", machine).choices
+        assert {each.choice.name: each.value for each in choices}["tile_rows"] == height
+
+
 def test_the_number_of_cores_changes_no_bit() -> None:
     text = PADDED.replace("[n, 3, h, 6]", "[2, 3, 40, 6]").replace("[n, 5, h, 6]", "[2, 5, 40, 6]")
     text = text.replace("n_ < n", "n_ < 2").replace("i < h", "i < 40").replace("h + 1", "41")
