@@ -121,7 +121,7 @@ def test_the_kernels_that_are_really_timed(tmp_path: Path):
     one = defaults.begin("products", (20, 30, 40))
     assert one is not None
     numbers = (("tile_rows", 4),)
-    one.time([numbers, (("tile_rows", 5),)])
+    one.time([numbers, (("tile_rows", 7),)])
     assert [*one.ratios] == [numbers]
     assert one.ratios[numbers] > 0
 
