@@ -461,7 +461,7 @@ def is_subnormal(value: Array) -> Bools:
 
 def _magnitude(value: Array) -> npt.NDArray[np.floating]:
     """Return the sizes of numbers, in a dtype that NumPy compares fast."""
-    is_fast = value.dtype in (np.float32, np.float64)
+    is_fast = value.dtype.name in ("float32", "float64")
     size: npt.NDArray[np.floating] = np.abs(value if is_fast else value.astype(np.float64))
     return size
 

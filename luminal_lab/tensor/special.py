@@ -28,6 +28,8 @@ BERNOULLI = (
 """The Bernoulli numbers B2, B4, …, of asymptotic series."""
 SHIFT = 8
 """The number of steps by which small arguments are moved to where those series hold."""
+MOST_DIMENSIONS = 1000
+"""The greatest dimension of a multivariate gamma function, which is a sum of as many logarithms."""
 
 
 class Special(Activations):
@@ -82,6 +84,9 @@ class Special(Activations):
         array([1.5502, 6.2042], dtype=float32)
         """
         count = whole("mvlgamma: p", p, 1)
+        if count > MOST_DIMENSIONS:
+            hint = f"dimensions go up to {MOST_DIMENSIONS}"
+            raise RangeError(f"mvlgamma: p is {count}", hint=hint)
         total = self.lgamma() + count * (count - 1) / 4 * math.log(math.pi)
         for k in range(1, count):
             total = total + (self - k / 2).lgamma()

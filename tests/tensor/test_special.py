@@ -92,4 +92,5 @@ def test_errors():
     assert error_of(lambda: x.polygamma(-1), ShapeError).message == "polygamma: n is -1"
     assert error_of(lambda: x.polygamma(21), RangeError).message == "polygamma: n is 21"
     assert error_of(lambda: x.mvlgamma(0), ShapeError).message == "mvlgamma: p is 0"
+    assert error_of(lambda: x.mvlgamma(1001), RangeError).message == "mvlgamma: p is 1001"
     error_of(lambda: x.mvlgamma(1.5), LabError)  # pyright: ignore[reportArgumentType]
